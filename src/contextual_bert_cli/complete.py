@@ -14,8 +14,9 @@ from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import load_pipeline
-from contextual_bert_cli.recipes import check_reads, listed, reading_of, reading_over, separator_of
+from contextual_bert_cli.recipes import check_reads, reading_of, reading_over, separator_of
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
+from contextual_bert_cli.settings_text import listed
 
 EXAMPLE = """\b
 Example:

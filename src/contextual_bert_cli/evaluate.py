@@ -9,9 +9,9 @@ from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
 from contextual_bert_cli.recipes import (
     check_tables,
-    listed,
     use_of,
 )
+from contextual_bert_cli.settings_text import listed
 from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b

@@ -1,4 +1,4 @@
-"""The entry point: the list of commands, the global flags, and the exit codes."""
+"""The entry point: the global flags, and the exit codes."""
 
 from contextual_bert_cli.interruption import ending_at_interrupt, ignore_hangups, remember_interrupts, say_if_unsaid
 
@@ -11,23 +11,8 @@ with ending_at_interrupt():  # first, for the imports take the first half of a s
 
     import typer
 
-    from contextual_bert_cli import (
-        attribute,
-        compare,
-        complete,
-        evaluate,
-        explain,
-        export,
-        inspect,
-        parameters,
-        predict,
-        sample,
-        serve,
-        split,
-        train,
-        world,
-    )
-    from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, MISTAKE, InWords, say
+    from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, MISTAKE, say
+    from contextual_bert_cli.help_pages import Commands
 
 # Verbatim, line for line, in the help text.
 EXAMPLE = """\b
@@ -41,7 +26,7 @@ Example:
 SHARED = ("train", "compare")  # the commands whose work several processes share
 
 app = typer.Typer(
-    cls=InWords,
+    cls=Commands,
     help="Masked models of sets of items that know who is asking: train, evaluate and use them on your own table.",
     epilog=EXAMPLE,
     no_args_is_help=True,
@@ -50,24 +35,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (
-    inspect,
-    split,
-    train,
-    evaluate,
-    attribute,
-    complete,
-    explain,
-    export,
-    serve,
-    compare,
-    predict,
-    sample,
-    parameters,
-):
-    app.command(epilog=module.EXAMPLE)(module.command)
-    app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
-app.add_typer(world.app, name="world")
 
 
 def _show_version(is_wanted: bool) -> None:

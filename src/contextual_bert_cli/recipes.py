@@ -1,138 +1,33 @@
 """From options to a Recipe: names and numbers are translated, nothing is decided."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contextual_bert_cli.choices import number_or_all
+from contextual_bert.options import declared_options
+from contextual_bert.training.settings import SettingsWithOptions
+from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of
+from contextual_bert_cli.settings_text import listed
 
 if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings, SetPolicy
     from contextual_bert.training import Recipe, TextTask
 
 CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
-_TRAINING_OPTIONS = {
-    "epochs": "num_train_epochs",
-    "batch_size": "per_device_train_batch_size",
-    "learning_rate": "learning_rate",
-    "masks_per_set": "masks_per_set",
-}
-# Option -> field of TextTask.
-_TEXT_OPTIONS = {
-    "label": "label",
-    "pair": "pair",
-    "question": "question",
-    "answer": "answer",
-    "answer_start": "answer_start",
-    "max_length": "max_length",
-    "truncation": "truncation",
-    "ordinal": "is_ordinal",
-    "order": "order",
-    "masking": "masking",
-    "mask_rate": "mask_rate",
-    "max_mask_rate": "max_mask_rate",
-    "scored_tokens": "scored_tokens",
-    "from_scratch": "is_from_scratch",
-}
 _HIDING_OPTIONS = ("masking", "mask_rate", "max_mask_rate", "scored_tokens")
-# Option that takes NAME=VALUE -> an example.
-_ASSIGNMENTS = {"--set": "weight_decay=0.1", "--model": "hidden_size=256", "--lora": "rank=4"}
-# Option for sets alone -> what it is where nobody gave it.
-SET_OPTIONS: Mapping[str, Any] = {
-    "drop_items": None,
-    "drop_prefixes": None,
-    "min_count": 1,
-    "min_size": 1,
-    "max_size": None,
-    "longer": "drop",
-    "duplicates": "error",
-    "separator": None,
-}
-# Option that says how a file is read -> what it is where nobody gave it.
-READ_OPTIONS: Mapping[str, Any] = {
-    "delimiter": None,
-    "on_bad_row": "error",
-    "date_format": None,
-    "decimal": None,
-    "missing_value": None,
-    "encoding": None,
-}
-# Option -> field of ReadSettings.
-_READ_FIELDS = {
-    **{option: option for option in READ_OPTIONS},
-    "date_format": "date_formats",
-    "missing_value": "missing_values",
-}
 _NUM_EXAMPLES = 2  # features in the command to run next
-_PLAIN_OPTIONS = (
-    *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
-    *(
-        "conditioning",
-        "min_customers",
-        "max_categories",
-        "hash_buckets",
-        "field_selection",
-        "leaks",
-        "item_vectors",
-        "patience",
-        "device",
-        "dtype",
-        "seed",
-    ),
-)
-
-
-def listed(values: Sequence[str] | None) -> tuple[str, ...]:
-    """The parts of repeatable options whose values may hold commas.
-
-    Example:
-        >>> listed(["a,b", "c"])
-        ('a', 'b', 'c')
-    """
-    return tuple(part for value in values or () for part in (piece.strip() for piece in value.split(",")) if part)
-
-
-def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
-    """NAME=VALUE pairs; a value is read as JSON (3, 0.1, true, null, [1]) and otherwise as text.
-
-    Raises:
-        ConfigurationError: no "=", or a name twice.
-
-    Example:
-        >>> assigned(["hidden_size=256", "lr_scheduler_type=linear"], option="--set")
-        {'hidden_size': 256, 'lr_scheduler_type': 'linear'}
-    """
-    from contextual_bert.errors import ConfigurationError
-
-    found: dict[str, Any] = {}
-    for setting in settings or ():
-        name, sign, text = (part.strip() for part in setting.partition("="))
-        name = name.replace("-", "_")
-        if not sign or not name:
-            example = _ASSIGNMENTS[option]
-            fix = f"Give NAME=VALUE, for instance {option} {example}."
-            raise ConfigurationError("is not allowed", setting=option, value=setting, fix=fix)
-        if name in found:
-            raise ConfigurationError(f"{option} names {name!r} twice", fix="Give it once.")
-        try:
-            found[name] = json.loads(text)
-        except RecursionError:
-            raise ConfigurationError(f"{option} {setting!r:.60}: the value is nested too deep.") from None
-        except ValueError:
-            found[name] = {"True": True, "False": False, "None": None}.get(text, text)
-    return found
+# Options of inspect that the schema holds which it writes.
+_OF_SCHEMA = ("min_customers", "max_categories", "hash_buckets", "leaks", "sensitive")
 
 
 def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
     """The policy of the item filters among the options of a command."""
     from contextual_bert.data import SetPolicy
 
-    lists = {name: listed(options.get(name)) for name in ("drop_items", "drop_prefixes")}
-    names = {field.name for field in fields(SetPolicy)} - {"seed", "separator", *lists}
-    given = {name: options[name] for name in names if name in options}
-    return SetPolicy(**lists, **given, separator=separator_of(options))
+    values = values_of(SetPolicy, options)
+    values["separator"] = separator_of(options)
+    return SetPolicy(**values)
 
 
 def separator_of(options: Mapping[str, Any]) -> str:
@@ -157,14 +52,7 @@ def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
     """Return the reading settings of a file, from the options of a command."""
     from contextual_bert.data import ReadSettings
 
-    return ReadSettings(
-        delimiter=options.get("delimiter"),
-        on_bad_row=options.get("on_bad_row") or "error",
-        date_formats=tuple(options.get("date_format") or ()),
-        decimal=options.get("decimal"),
-        missing_values=tuple(options.get("missing_value") or ()),
-        encoding=options.get("encoding"),
-    )
+    return ReadSettings(**values_of(ReadSettings, options))
 
 
 def check_reads(options: Mapping[str, Any], files: Sequence[str]) -> None:
@@ -174,22 +62,24 @@ def check_reads(options: Mapping[str, Any], files: Sequence[str]) -> None:
         options: of the command.
         files: options that name such a file.
     """
+    from contextual_bert.data import ReadSettings
     from contextual_bert.errors import ConfigurationError
 
-    given = next((name for name, default in READ_OPTIONS.items() if options.get(name) not in (None, default)), None)
+    declared = declared_options(ReadSettings).values()
+    given = next((each.flag for each in declared if is_given(each, options.get(each.key))), None)
     if given is not None and all(options.get(name) is None for name in files):
         named = " or ".join(f"--{name}" for name in files)
         raise ConfigurationError(
-            f"--{given.replace('_', '-')} says how the file of {named} is written",
+            f"{given} says how the file of {named} is written",
             fix="Name the file, or leave it out.",
         )
 
 
 def reading_over(own: "ReadSettings", options: Mapping[str, Any]) -> "ReadSettings":
     """Return the reading settings of a run with those that the options of a command name in their place."""
-    given = reading_of(options)
-    named = {field for option, field in _READ_FIELDS.items() if options.get(option) not in (None, READ_OPTIONS[option])}
-    return replace(own, **{field: getattr(given, field) for field in named})
+    from contextual_bert.data import ReadSettings
+
+    return replace(own, **values_of(ReadSettings, options))
 
 
 def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
@@ -198,29 +88,29 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
     Raises:
         ConfigurationError: an option for texts without --text, one for sets with it; --text without --checkpoint.
     """
+    from contextual_bert.data import SetPolicy
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import TextTask
 
-    given = {option: options.get(option) for option in ("checkpoint", *_TEXT_OPTIONS)}
-    given["order"] = listed(given["order"]) or None
-    given = {option: value for option, value in given.items() if value is not None and value is not False}
-    if options.get("text") is None:
-        if given:
-            option = next(iter(given)).replace("_", "-")
-            raise ConfigurationError(f"--{option} is for texts", fix="Name their column with --text, or leave it out.")
-        return None
-    for option, default in SET_OPTIONS.items():
-        if options.get(option, default) != default:
+    values = values_of(TextTask, options)
+    flags = {name: each.flag for name, each in declared_options(TextTask).items()}
+    if "text" not in values:
+        if values:
             raise ConfigurationError(
-                f"--{option.replace('_', '-')} is for sets of items, and --text names a column of texts",
-                fix="Leave it out.",
+                f"{flags[next(iter(values))]} is for texts", fix="Name their column with --text, or leave it out."
             )
-    if "checkpoint" not in given:
+        return None
+    for each in declared_options(SetPolicy).values():
+        if is_given(each, options.get(each.key)):
+            raise ConfigurationError(
+                f"{each.flag} is for sets of items, and --text names a column of texts", fix="Leave it out."
+            )
+    if "checkpoint" not in values:
         raise ConfigurationError(
             "--text needs --checkpoint: the folder of a BERT, its name on the Hub, or a run on texts to go on from."
         )
-    learned = next((option for option in ("label", "answer") if option in given), None)
-    hiding = [f"--{option.replace('_', '-')}" for option in _HIDING_OPTIONS if option in given]
+    learned = next((name for name in ("label", "answer") if name in values), None)
+    hiding = [flags[name] for name in _HIDING_OPTIONS if name in values]
     if learned is not None and hiding:
         verb = "are" if hiding[1:] else "is"
         raise ConfigurationError(
@@ -228,33 +118,12 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
             "names something",
             fix="Leave one of the two out.",
         )
-    fields = {_TEXT_OPTIONS.get(option, option): value for option, value in given.items()}
-    if "scored_tokens" in fields:
-        fields["scored_tokens"] = number_or_all(fields["scored_tokens"], option="--scored-tokens")
-    return TextTask(text=options["text"], **fields)
-
-
-# Options by which commands read the same rows in the same way.
-_READING_OPTIONS = (
-    *("items", "text", "label", "pair", "question", "answer", "answer_start", "checkpoint", "max_length"),
-    *("ordinal", "order"),
-    *("group_by", "customer", "time", "schema", "exclude", *SET_OPTIONS),
-    *("split", "split_column", "validation_data", "test_data", "split_by", *READ_OPTIONS),
-)
+    return TextTask(**values)
 
 
 def same_options(choices: Mapping[str, Any]) -> list[str]:
     """Return the options of a command that ``train`` must be given too, so that it reads the same sets or texts."""
-    chosen: list[str] = []
-    for name in _READING_OPTIONS:
-        value, flag = choices.get(name), f"--{name.replace('_', '-')}"
-        if value is True:
-            chosen.append(flag)
-        elif name in ("date_format", "missing_value"):  # which may hold commas
-            chosen += [part for each in value or () for part in (flag, each)]
-        elif value not in (None, False) and value != {**SET_OPTIONS, **READ_OPTIONS}.get(name):
-            chosen += [flag, ",".join(listed(value)) if isinstance(value, list) else str(value)]
-    return chosen
+    return typed([name for name in data_options() if name not in _OF_SCHEMA], choices)
 
 
 def free_folder(wanted: str) -> str:
@@ -387,47 +256,33 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
 
     if (options.get("items") is None) == (options.get("text") is None):
         raise ConfigurationError("Name either the column of items with --items, or one of texts with --text.")
-    training = assigned(options.get("settings"), option="--set")
-    for option, name in _TRAINING_OPTIONS.items():
-        if options.get(option) is not None:
-            if name in training:
-                raise ConfigurationError(
-                    f"--{option.replace('_', '-')} and --set {name} say the same", fix="Give one of them."
-                )
-            training[name] = options[option]
-    if options.get("compile_model"):
-        training["torch_compile"] = True
-    schema: Path | None = options.get("schema")
-    split: Path | None = options.get("split")
-    init_from: Path | None = options.get("init_from")
+    values = values_of(Recipe, options)
+    training = values.pop("training", {})
+    for name, value in values_of(SettingsWithOptions, options).items():
+        if name in training:
+            flag = declared_options(SettingsWithOptions)[name].flag
+            raise ConfigurationError(f"{flag} and --set {name} say the same", fix="Give one of them.")
+        training[name] = value
     texts = text_task_of(options)
     goes_on = texts is not None and has_checkpoint and method_of(texts.checkpoint) is not None
-    bringing = {"--schema": schema is not None, "--init-from": init_from is not None, "--checkpoint": goes_on}
+    bringing = {"--schema": "schema" in values, "--init-from": "init_from" in values, "--checkpoint": goes_on}
     brings = next((option for option, does in bringing.items() if does), None)
-    if brings is not None and listed(options.get("exclude")):
+    if brings is not None and "exclude" in values:
         raise ConfigurationError(
             f"--exclude says what of the table is no context, and {brings} brings the features",
             fix="Leave one of them out; inspect writes a schema without these columns: contextual-bert inspect "
             "... --exclude COLUMN.",
         )
-    features = ContextSchema.load(schema) if schema is not None else None
+    file = values.pop("schema", None)
+    features = ContextSchema.load(Path(file)) if file is not None else None
     recipe = Recipe(
         data=str(options["data"]),
         texts=texts,
-        split=str(split) if split is not None else None,
         policy=policy_of(options),
         reading=reading_of(options),
         schema=features.to_dict() if features is not None else None,
-        group_by=listed(options.get("group_by")),
-        exclude=listed(options.get("exclude")),
-        sensitive=listed(options.get("sensitive")),
-        model=assigned(options.get("model"), option="--model"),
         training=training,
-        init_from=str(init_from) if init_from is not None else None,
-        trained_weights=options.get("trained_weights") or "all",
-        lora=assigned(options.get("lora"), option="--lora"),
-        **{name: str(options[name]) for name in ("validation_data", "test_data") if options.get(name) is not None},
-        **{name: options[name] for name in _PLAIN_OPTIONS if name in options},
+        **values,
     )
-    check_unlearned(features, recipe, file=str(schema))
+    check_unlearned(features, recipe, file=str(file))
     return recipe

@@ -1,23 +1,26 @@
 """``contextual-bert split``: training, validation and test as a file with a hash, and a look for leaks."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from contextual_bert.options import MAIN, SPLIT
 from contextual_bert_cli import options
 from contextual_bert_cli.output import next_commands, remark, show_text, working
+from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     CHECKPOINT,
     free_folder,
     hidden_words_lines,
-    listed,
     method_of,
     reading_of,
     same_options,
     separator_of,
     text_task_of,
 )
+from contextual_bert_cli.settings_text import listed
 
 if TYPE_CHECKING:
     from contextual_bert.data.splits import SplitKind
@@ -33,63 +36,69 @@ _LEARNED_OPTIONS = (
     *("label", "pair", "question", "answer", "answer_start", "checkpoint", "ordinal", "order"),
     *("group_by", "customer", "schema", "exclude"),
 )
+_OPTIONS = (
+    *("validation", "test", "items", "text", "separator", *_LEARNED_OPTIONS),
+    *("delimiter", "on_bad_row", "date_format", "decimal", "encoding"),
+)
 
 
+@with_recipe_options(only=_OPTIONS)
 def command(
     data: options.Data,
     *,
     by: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Split by this column: all rows of one customer are in one part."),
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=MAIN,
+            help="Split by this column: all rows of one customer are in one part.",
+        ),
     ] = None,
     by_time: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Split by time: the past trains, the latest rows are the test."),
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=MAIN,
+            help="Split by time: the past trains, the latest rows are the test.",
+        ),
     ] = None,
     by_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Take the parts that a column names: train, validation or test."),
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=MAIN,
+            help="Take the parts that a column names: train, validation or test.",
+        ),
     ] = None,
-    by_row: Annotated[bool, typer.Option("--by-row", help="Split row by row, for tables without customers.")] = False,
-    validation: options.Validation = 0.1,
-    test: options.Test = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split by customer or by row.")] = 0,
-    items: options.ItemsOrText = None,
-    text: options.Text = None,
-    label: options.Label = None,
-    pair: options.Pair = None,
-    question: options.Question = None,
-    answer: options.AnswerColumn = None,
-    answer_start: options.AnswerStart = None,
-    checkpoint: options.Checkpoint = None,
-    ordinal: options.Ordinal = False,
-    order: options.Order = None,
-    group_by: options.GroupBy = None,
-    customer: options.Customer = None,
-    schema: options.Schema = None,
-    exclude: options.Exclude = None,
-    separator: options.Separator = None,
-    delimiter: options.Delimiter = None,
-    on_bad_row: options.OnBadRow = "error",
-    date_format: options.DateFormat = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
+    by_row: Annotated[
+        bool,
+        typer.Option("--by-row", rich_help_panel=MAIN, help="Split row by row, for tables without customers."),
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, rich_help_panel=SPLIT, help="Seed of the split by customer or by row.")
+    ] = 0,
     exclude_customers: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
+            rich_help_panel=SPLIT,
             help="Customers that are in no part, so that a training leaves them out: one id a line, or a table with "
             f"the column of customers ({options.DATA_FORMATS}).",
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
+    output: Annotated[
+        Path, typer.Option(metavar="FILE", rich_help_panel=MAIN, help="Where the split is written.")
+    ] = Path("split.json"),
     overwrite: options.Overwrite = False,
+    given: Mapping[str, Any],
 ) -> None:
     """Split a table by customer, by time or by row into a file with a hash, and look for leaks.
 
     Name what train will read and learn, too: leaks are looked for there, and the command to go on with is whole.
     """
-    choices = dict(locals())
+    choices = {**given, "data": data}
+    items, text, checkpoint, customer = (given[name] for name in ("items", "text", "checkpoint", "customer"))
+    validation, test, schema, exclude = (given[name] for name in ("validation", "test", "schema", "exclude"))
     import numpy as np
 
     from contextual_bert.context import ContextSchema
@@ -130,13 +139,13 @@ def command(
         )
     if items is not None and text is not None:
         raise ConfigurationError("--items names a column of sets and --text one of texts", fix="Give one of them.")
-    keys, between = listed(group_by), separator_of(choices)
+    keys, between = listed(given["group_by"]), separator_of(choices)
     if keys and items is None:
         raise ConfigurationError(
             "--group-by puts the items of a set together", fix="Name their column, too, with --items."
         )
     astray = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
-    if items is None and separator is not None:
+    if items is None and given["separator"] is not None:
         astray = "separator"
     if exclude_customers is not None and not (customer or by):
         raise ConfigurationError(
@@ -164,7 +173,7 @@ def command(
         raise ConfigurationError("--validation 0 --test 0 splits nothing", fix="Give one of them a share above 0.")
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
-    if date_format and by_time is None:
+    if given["date_format"] and by_time is None:
         raise ConfigurationError("--date-format says how times are written", fix="Name their column with --by-time.")
     reading = reading_of(choices)
     with working(f"reading {data}"):
@@ -262,7 +271,7 @@ def command(
     method = method_of(checkpoint)
     leaking = [name for name in found.leaking_columns if name in context] if found is not None and not features else []
     name = method or ("global_state_update" if len(context) > len(leaking) else "none")
-    given = [] if method is not None else ["--conditioning", name]
+    conditioned = [] if method is not None else ["--conditioning", name]
     folder = free_folder(f"{checkpoint}-on" if method is not None else f"runs/{name}")
     remark(*hidden_words_lines(choices, command="split"))
     if choices["checkpoint"] != checkpoint:
@@ -274,5 +283,6 @@ def command(
         remark("", f"the command below leaves out what was called a leak: {', '.join(leaking)}")
     if schema is None and (by_column is not None or leaking):
         choices["exclude"] = [*(exclude or ()), *([by_column] if by_column is not None else []), *leaking]
-    read = same_options({**choices, "customer": customer or by})
-    next_commands(["train", str(data), *read, "--split", str(output), *given, "--output", folder])
+    of_split = dict.fromkeys(("validation", "test"))  # they are in the split file
+    read = same_options({**choices, **of_split, "customer": customer or by})
+    next_commands(["train", str(data), *read, "--split", str(output), *conditioned, "--output", folder])

@@ -1,13 +1,16 @@
 """``contextual-bert train``: one run, from a table to a run directory."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from contextual_bert.options import MAIN
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted, is_main_process
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
+from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     check_apart,
     check_tables,
@@ -28,96 +31,23 @@ Example:
 """
 
 
+@with_recipe_options()
 def command(
     data: options.Data,
     *,
-    items: options.ItemsOrText = None,
-    text: options.Text = None,
-    label: options.Label = None,
-    pair: options.Pair = None,
-    question: options.Question = None,
-    answer: options.AnswerColumn = None,
-    answer_start: options.AnswerStart = None,
-    checkpoint: options.Checkpoint = None,
-    output: Annotated[Path, typer.Option(metavar="DIRECTORY", file_okay=False, help="Run directory to write.")],
-    group_by: options.GroupBy = None,
-    customer: options.Customer = None,
-    time: options.Time = None,
-    schema: options.Schema = None,
-    exclude: options.Exclude = None,
-    min_customers: options.MinCustomers = 10,
-    max_categories: options.MaxCategories = 1000,
-    hash_buckets: options.HashBuckets = None,
-    leaks: options.Leaks = "drop",
-    field_selection: options.FieldSelection = "auto",
-    sensitive: options.Sensitive = None,
-    conditioning: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD",
-            help="none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
-            "popularity, context_popularity, bag, bag_context; for texts also multi_attribute, bert_concat_word, "
-            "bert_concat_text, bert_context_as_text, ngrams, cnn, bilstm, for tags bilstm_crf, of these four each with "
-            "_context too; default: that of the run that is gone on from, else global_state_update.",
-        ),
-    ] = None,
-    split: options.SplitFile = None,
-    split_column: options.SplitColumn = None,
-    validation_data: options.ValidationData = None,
-    test_data: options.TestData = None,
-    split_by: options.SplitBy = None,
-    validation: options.Validation = 0.1,
-    test: options.Test = 0.1,
-    split_seed: options.SplitSeed = 0,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = None,
-    learning_rate: options.LearningRate = None,
-    masks_per_set: options.MasksPerSet = None,
-    item_vectors: options.ItemVectors = None,
-    patience: options.Patience = None,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    dtype: options.Dtype = "float32",
-    init_from: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Run to start from: its vocabulary and schema are kept, new items appended."),
-    ] = None,
-    settings: options.Settings = None,
-    model: options.Model = None,
-    compile_model: options.Compile = False,
-    drop_items: options.DropItems = None,
-    drop_prefixes: options.DropPrefixes = None,
-    min_count: options.MinCount = 1,
-    min_size: options.MinSize = 1,
-    max_size: options.MaxSize = None,
-    longer: options.Longer = "drop",
-    duplicates: options.Duplicates = "error",
-    separator: options.Separator = None,
-    delimiter: options.Delimiter = None,
-    on_bad_row: options.OnBadRow = "error",
-    date_format: options.DateFormat = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
-    missing_value: options.MissingValue = None,
-    max_length: options.MaxLength = None,
-    truncation: options.Truncation = None,
-    ordinal: options.Ordinal = False,
-    order: options.Order = None,
-    masking: options.Masking = None,
-    mask_rate: options.MaskRate = None,
-    max_mask_rate: options.MaxMaskRate = None,
-    scored_tokens: options.ScoredTokens = None,
-    from_scratch: options.FromScratch = False,
-    trained_weights: options.TrainedWeights = None,
-    lora: options.Lora = None,
+    output: Annotated[
+        Path,
+        typer.Option(metavar="DIRECTORY", file_okay=False, rich_help_panel=MAIN, help="Run directory to write."),
+    ],
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
+    given: Mapping[str, Any],
 ) -> None:
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
-    choices = dict(locals())
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.runs.run_directories import load_recipe
 
+    checkpoint, init_from, conditioning = given["checkpoint"], given["init_from"], given["conditioning"]
     calm_transformers()
     if resume and overwrite:
         raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
@@ -126,9 +56,8 @@ def command(
         conditioning = load_recipe(init_from).conditioning if init_from is not None else found or "global_state_update"
     if overwrite:
         check_apart((init_from, checkpoint), [output])
-    choices["conditioning"] = conditioning
-    recipe = recipe_of(choices)
-    check_tables(data, validation_data, test_data)
+    recipe = recipe_of({**given, "data": data, "conditioning": conditioning})
+    check_tables(data, recipe.validation_data, recipe.test_data)
 
     from contextual_bert.folder_lock import locked_folder
     from contextual_bert.runs import prepare_for, run
@@ -179,7 +108,7 @@ def command(
                 ready = prepare_for(recipe)
             with counting("choosing the fields of the context", is_quiet=not is_main_process()) as progress:
                 ready = with_selected_fields(ready, [recipe], remembered=[output] if resume else [], progress=progress)
-            remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(device, recipe.dtype))
+            remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(recipe.device, recipe.dtype))
             own = ready.resolve(recipe)
             lines = training_lines(own, ready, defaults=task_of(ready).default_training(own))
             remark(*map(in_options, lines))

@@ -7,41 +7,19 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-# Argument -> option, where the two are not the same word with other hyphens.
-_RENAMED: Mapping[str, str] = {
-    "date_formats": "--date-format",
-    "is_from_scratch": "--from-scratch",
-    "is_ordinal": "--ordinal",
+# Argument -> option, of what is no field of a recipe.
+_OTHERS: Mapping[str, str] = {
     "num_jobs": "--jobs",
     "num_permutations": "--permutations",
-    "num_train_epochs": "--epochs",
     "num_workers": "--workers",
-    "per_device_train_batch_size": "--batch-size",
-    "torch_compile": "--compile",
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in (
+            *("catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes", "method", "prompt"),
+            *("retire_missing_items", "shard_size", "temperature"),
+        )
+    },
 }
-_SAME_WORD = (
-    *("answer", "answer_start", "catalogue", "checkpoint", "conditioning", "customer", "delimiter", "device"),
-    *("diversity", "drop_items", "drop_prefixes", "dtype", "duplicates", "exclude", "group_by", "guidance"),
-    *(
-        "hash_buckets",
-        "init_from",
-        "item",
-        "item_vectors",
-        "items",
-        "keep",
-        "label",
-        "leaks",
-        "learning_rate",
-        "longer",
-        "lora",
-    ),
-    *("mask_rate", "masking", "masks_per_set", "max_categories", "max_forward_passes", "max_length", "max_mask_rate"),
-    *("max_size", "method", "min_count", "min_size", "on_bad_row", "order", "pair", "patience", "prompt", "question"),
-    *("retire_missing_items", "schema", "scored_tokens", "seed", "sensitive", "separator", "shard_size", "split"),
-    *("split_by", "split_column", "split_seed", "temperature", "test", "test_data", "text", "time", "trained_weights"),
-    *("truncation", "validation", "validation_data"),
-)
-_OPTIONS: Mapping[str, str] = {**{name: f"--{name.replace('_', '-')}" for name in _SAME_WORD}, **_RENAMED}
 
 
 def in_options(text: str) -> str:
@@ -74,7 +52,7 @@ def option_of(name: str, value: object) -> str:
     """
     from contextual_bert.errors import NAME, in_python
 
-    option = name if name.startswith("--") else _OPTIONS.get(name)
+    option = name if name.startswith("--") else _options().get(name)
     if option is None:
         taken, is_given = _of_settings().get(name), value is not NAME and value is not ...
         if taken is None or not is_given:
@@ -83,6 +61,14 @@ def option_of(name: str, value: object) -> str:
     if any(value is each for each in (NAME, ..., True, None)) or value == "" or isinstance(value, Mapping):
         return option
     return f"{option} {_typed(value)}"
+
+
+@cache
+def _options() -> dict[str, str]:
+    """Return the option of each argument that has one: of a recipe's fields, and of other commands."""
+    from contextual_bert_cli.recipe_options import recipe_options
+
+    return {**_OTHERS, **{each.field: each.flag for each in recipe_options().values()}}
 
 
 def _typed(value: object) -> str:

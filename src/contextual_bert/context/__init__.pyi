@@ -1,4 +1,5 @@
 from .absence import missing_like, unknown_like
+from .dates import check_date_format
 from .encoder import ContextEmbedding, ContextEncoder
 from .encoding import (
     EncodedContext,
@@ -27,6 +28,7 @@ from .sentences import record_sentences, table_sentences
 from .spelling import SPELLING_RULE, alike_warning, check_rule, spelt
 from .tensors import as_tensors
 from .vocabulary import Vocabulary, canonical, canonical_array
+from .written_numbers import check_decimal
 
 __all__ = [
     "SPELLING_RULE",
@@ -49,6 +51,8 @@ __all__ = [
     "bin_names",
     "canonical",
     "canonical_array",
+    "check_date_format",
+    "check_decimal",
     "check_rule",
     "default_embedding_size",
     "edge_names",

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from contextual_bert.context.vocabulary import as_short_float, is_number, normal_form
 
-MAX_BUCKETS = 1 << 20
 MOST_BY_DEFAULT = 1 << 14  # of one feature, where nobody says how many
 FEWEST_BY_DEFAULT = 8  # fewer vectors say less of a value than one does of all rare ones together
 _HASH_BYTES = 8

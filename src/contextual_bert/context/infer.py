@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type, without_views
-from contextual_bert.context.buckets import MAX_BUCKETS
 from contextual_bert.context.column_inference import INDEX, find
 from contextual_bert.context.kinds import Feature, Finding, InferenceSettings
 from contextual_bert.context.kinds.feature import count_missing
+from contextual_bert.context.limits import MAX_BUCKETS, MAX_CATEGORIES, MIN_CUSTOMERS
 from contextual_bert.context.marks import unmarked
 from contextual_bert.context.running import clock_of, without_running
 from contextual_bert.context.schema import ContextSchema
@@ -36,8 +36,6 @@ _UNNAMED_COLUMN = re.compile(r"Unnamed: \d+(\.\d+)*")
 
 NUM_BINS = 16  # the most bins of a number
 Customers = str | Sequence[object] | pa.Array | pa.ChunkedArray | None
-MAX_CATEGORIES = 1000  # of a column, with a vector of their own
-MIN_CUSTOMERS = 10  # with fewer a value, or a cell of a report, may be about single people
 
 
 @dataclass(frozen=True)

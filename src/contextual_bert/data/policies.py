@@ -6,9 +6,10 @@ Both are plain values. They know nothing of how a table is read; `sets.py` appli
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
+from contextual_bert.options import SETS, Option
 
 __all__ = ["ReadReport", "SetPolicy"]
 
@@ -39,14 +40,39 @@ class SetPolicy:
         8
     """
 
-    drop_items: tuple[str, ...] = ()
-    drop_prefixes: tuple[str, ...] = ()
-    duplicates: Duplicates = "error"
-    min_count: int = 1
-    min_size: int = 1
-    max_size: int | None = None
-    longer: Longer = "drop"
-    separator: str = ","
+    drop_items: Annotated[
+        tuple[str, ...],
+        Option("Items to drop, by name; repeatable or with commas.", SETS, metavar="A,B", is_of_data=True),
+    ] = ()
+    drop_prefixes: Annotated[
+        tuple[str, ...],
+        Option("Drop items that start with one of these; as --drop-items.", SETS, metavar="A,B", is_of_data=True),
+    ] = ()
+    duplicates: Annotated[
+        Duplicates, Option("What happens to an item that occurs twice in a set.", SETS, is_of_data=True)
+    ] = "error"
+    min_count: Annotated[
+        int,
+        Option(
+            "Drop items that occur fewer times than this in the training part (1 keeps all).", SETS, is_of_data=True
+        ),
+    ] = 1
+    min_size: Annotated[int, Option("Drop sets of fewer items.", SETS, is_of_data=True)] = 1
+    max_size: Annotated[
+        int | None, Option("Most items of a set; left out, there is no limit.", SETS, is_of_data=True)
+    ] = None
+    longer: Annotated[Longer, Option("What happens to sets of more than --max-size items.", SETS, is_of_data=True)] = (
+        "drop"
+    )
+    separator: Annotated[
+        str,
+        Option(
+            "What stands between the items of one cell of text (CSV): a comma if left out; with --group-by nothing.",
+            SETS,
+            has_default=False,
+            is_of_data=True,
+        ),
+    ] = ","
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -3,11 +3,11 @@
 import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args
 
-from contextual_bert.context.dates import check_date_format
-from contextual_bert.context.written_numbers import DecimalMark, check_decimal
+from contextual_bert import context
 from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.options import FILE, Option
 
 __all__ = ["ReadSettings"]
 
@@ -44,12 +44,60 @@ class ReadSettings:
         '\\t'
     """
 
-    delimiter: str | None = None
-    on_bad_row: OnBadRow = "error"
-    date_formats: tuple[str, ...] = ()
-    decimal: DecimalMark | None = None
-    missing_values: tuple[str, ...] = ()
-    encoding: str | None = None
+    delimiter: Annotated[
+        str | None,
+        Option(
+            "What stands between the cells of a row of CSV: ';', '|' or tab; left out, a comma, or as in the header.",
+            FILE,
+            metavar="CHARACTER",
+            is_of_data=True,
+        ),
+    ] = None
+    on_bad_row: Annotated[
+        OnBadRow,
+        Option("What happens to a broken row: stop there, or leave it out and count it.", FILE, is_of_data=True),
+    ] = "error"
+    date_formats: Annotated[
+        tuple[str, ...],
+        Option(
+            "How dates are written that are not 2016-03-05, as strptime has it: '%d/%m/%Y %H:%M:%S'; repeatable.",
+            FILE,
+            name="date-format",
+            metavar="FORMAT",
+            form="texts",
+            is_of_data=True,
+        ),
+    ] = ()
+    decimal: Annotated[
+        Literal[".", ","] | None,
+        Option(
+            "Mark before the decimals of numbers in text: ',' reads 1.234,50 and 1 234,50; '.' reads 1,234.50 and "
+            "1'234.50. Left out: a point, and nothing between thousands.",
+            FILE,
+            is_of_data=True,
+        ),
+    ] = None
+    missing_values: Annotated[
+        tuple[str, ...],
+        Option(
+            "Value of a context column that stands for a missing one, as age=999 or born=1900-01-01; without COLUMN= "
+            "of each column; repeatable.",
+            FILE,
+            name="missing-value",
+            metavar="COLUMN=VALUE",
+            form="texts",
+            is_of_data=True,
+        ),
+    ] = ()
+    encoding: Annotated[
+        str | None,
+        Option(
+            "Encoding of a file of text that is not UTF-8, as Python names it: cp1252.",
+            FILE,
+            metavar="NAME",
+            is_of_data=True,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         delimiter = cast(object, self.delimiter)
@@ -85,8 +133,8 @@ class ReadSettings:
             )
         object.__setattr__(self, "date_formats", tuple(self.date_formats))
         for each in self.date_formats:
-            check_date_format(each)
-        check_decimal(self.decimal)
+            context.check_date_format(each)
+        context.check_decimal(self.decimal)
         values = cast(object, self.missing_values)
         if isinstance(values, str) or not isinstance(values, Sequence) or not all(values):
             raise ConfigurationError(

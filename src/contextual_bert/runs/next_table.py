@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from contextual_bert.context import ContextSchema, Feature
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.encoding import encode_table
-from contextual_bert.context.infer import MIN_CUSTOMERS, Customers, numbers_of_customers
+from contextual_bert.context.infer import Customers, numbers_of_customers
+from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import SchemaError, did_you_mean

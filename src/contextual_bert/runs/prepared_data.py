@@ -21,7 +21,8 @@ from contextual_bert.context import (
     canonical_array,
 )
 from contextual_bert.context.binning import customers_of_values
-from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_features
+from contextual_bert.context.infer import SchemaSettings, infer_features
+from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.running import follows_in_time
 from contextual_bert.data import Audit, Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema, Feature, encode_table
-from contextual_bert.context.infer import MIN_CUSTOMERS
+from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.withheld import WITHHELD
 
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ from .progress import (
     progress_bars,
 )
 from .recipe import Recipe
+from .recipe_checks import check_recipe_settings
 from .settings import check_settings
+from .stored_values import checked_values
 from .text_task import TextTask
 from .trainer import ContextualBertTrainer, MaskEpoch
 
@@ -30,8 +32,10 @@ __all__ = [
     "TrainingProgress",
     "accelerator_name",
     "add_lora",
+    "check_recipe_settings",
     "check_settings",
     "check_settings_of_trainer",
+    "checked_values",
     "chosen_device",
     "chosen_dtype",
     "counting",

@@ -1,36 +1,25 @@
 """A run, fully described: what is trained, on which data, how. A function that returns a Recipe is our config file.
 
-Paths and plain values only, so that ``recipe.json`` says all of it. This module reads no data and builds no model.
+Paths and plain values only, so that ``recipe.json`` says all of it. This module reads no data and builds no model. Its
+fields declare their options, so it imports nothing heavy: what checks them imports when a recipe is made.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import TypeAdapter, ValidationError
-
-from contextual_bert import training
-from contextual_bert.context import ContextSchema
-from contextual_bert.context.buckets import MAX_BUCKETS
-from contextual_bert.context.infer import MAX_CATEGORIES, MIN_CUSTOMERS
-from contextual_bert.data import ReadSettings, SetPolicy
-from contextual_bert.data.splits import check_fractions
+from contextual_bert import context, training
+from contextual_bert.context.limits import MAX_CATEGORIES, MIN_CUSTOMERS
+from contextual_bert.data.policies import SetPolicy
+from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.errors import (
-    NAME,
     ConfigurationError,
-    Message,
     RunDirectoryError,
-    SettingPlace,
-    UnknownNameError,
-    did_you_mean,
 )
-from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key
 from contextual_bert.json_files import read_json_object
-from contextual_bert.training.model_fields import check_fields
-from contextual_bert.training.settings import check_lora, check_settings
+from contextual_bert.options import CONTEXT, MAIN, SETS, SPLIT, TEXTS, TRAINING, Option
 from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"
@@ -111,43 +100,247 @@ class Recipe:
     """
 
     data: str
-    items: str | None = None
+    items: Annotated[
+        str | None,
+        Option(
+            "Column of items: a list a row, or text with --separator between items.",
+            MAIN,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
     texts: TextTask | None = None
-    customer: str | None = None
-    time: str | None = None
-    split: str | None = None
-    split_column: str | None = None
-    validation_data: str | None = None
-    test_data: str | None = None
-    split_by: SplitBy | None = None
-    validation: float = 0.1
-    test: float = 0.1
-    split_seed: int = 0
+    customer: Annotated[
+        str | None,
+        Option(
+            "Column that says whose set or text it is: the unit of splits and intervals.",
+            MAIN,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+    time: Annotated[
+        str | None,
+        Option(
+            "Column that says when: a date, a timestamp, or text as 2016-03-05.",
+            SPLIT,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+    split: Annotated[
+        str | None,
+        Option(
+            "Split file of the command split, made for this table.", MAIN, metavar="FILE", form="path", is_of_data=True
+        ),
+    ] = None
+    split_column: Annotated[
+        str | None,
+        Option(
+            "Column that says the part of each row: train, validation or test.",
+            SPLIT,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+    validation_data: Annotated[
+        str | None,
+        Option(
+            "Table that is the validation part; DATA is the rest.", SPLIT, metavar="FILE", form="path", is_of_data=True
+        ),
+    ] = None
+    test_data: Annotated[
+        str | None,
+        Option("Table that is the test part; DATA is the rest.", SPLIT, metavar="FILE", form="path", is_of_data=True),
+    ] = None
+    split_by: Annotated[
+        SplitBy | None,
+        Option("How to split without a split file; default: customer if named.", SPLIT, is_of_data=True),
+    ] = None
+    validation: Annotated[
+        float,
+        Option(
+            "Share, 0 to below 1, that chooses the best epoch (0: the last is kept).",
+            SPLIT,
+            minimum=0.0,
+            is_of_data=True,
+        ),
+    ] = 0.1
+    test: Annotated[
+        float,
+        Option("Share, 0 to below 1, that the final numbers come from.", SPLIT, minimum=0.0, is_of_data=True),
+    ] = 0.1
+    split_seed: Annotated[
+        int,
+        Option("Seed of the split, beside which nothing random decides it.", SPLIT, minimum=0, is_of_data=True),
+    ] = 0
     policy: SetPolicy = field(default_factory=SetPolicy)
     reading: ReadSettings = field(default_factory=ReadSettings)
-    schema: Mapping[str, Any] | None = None
-    group_by: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    sensitive: tuple[str, ...] = ()
-    min_customers: int = MIN_CUSTOMERS
-    max_categories: int = MAX_CATEGORIES
-    hash_buckets: int | None = None
-    field_selection: FieldSelection = "auto"
-    leaks: Leaks = "drop"
-    conditioning: str = "global_state_update"
+    schema: Annotated[
+        Mapping[str, Any] | None,
+        Option(
+            "schema.json of inspect; left out, it is inferred from the table.",
+            MAIN,
+            metavar="FILE",
+            form="path",
+            is_of_data=True,
+        ),
+    ] = None
+    group_by: Annotated[
+        tuple[str, ...],
+        Option(
+            "Where the table has one item a row: the columns that name a set, such as order; repeatable or with "
+            "commas. A cell is then one item, unless --separator names another mark than the comma.",
+            SETS,
+            metavar="A,B",
+            is_of_data=True,
+        ),
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        Option("Columns that are no context; repeatable or with commas.", CONTEXT, metavar="A,B", is_of_data=True),
+    ] = ()
+    sensitive: Annotated[
+        tuple[str, ...],
+        Option(
+            "Columns of the context whose values stand in no card, report, log or OpenAPI document; as --exclude.",
+            CONTEXT,
+            metavar="A,B",
+            is_of_data=True,
+        ),
+    ] = ()
+    min_customers: Annotated[
+        int,
+        Option(
+            "Fewest customers of a value, or a bin of numbers, in an inferred schema; without --customer fewest rows. "
+            "Below 10 the run may hold values of single people.",
+            CONTEXT,
+            minimum=1,
+            is_of_data=True,
+        ),
+    ] = MIN_CUSTOMERS
+    max_categories: Annotated[
+        int,
+        Option(
+            "Most values of a column with a vector of their own in an inferred schema, the most frequent ones.",
+            CONTEXT,
+            minimum=1,
+            is_of_data=True,
+        ),
+    ] = MAX_CATEGORIES
+    hash_buckets: Annotated[
+        int | None,
+        Option(
+            "How many vectors the rarer values of a column share, by a hash; 0: none, they count as unknown. Left "
+            "out: one for each --min-customers of them.",
+            CONTEXT,
+            minimum=0,
+            is_of_data=True,
+        ),
+    ] = None
+    field_selection: Annotated[
+        FieldSelection,
+        Option(
+            "auto: fields of the context that the training sets show to say nothing are read as missing; off: all are "
+            "read. Texts keep all fields.",
+            CONTEXT,
+        ),
+    ] = "auto"
+    leaks: Annotated[
+        Leaks,
+        Option(
+            "Columns that give the set or label away, as a sum over its items does: left out of an inferred schema, or "
+            "kept.",
+            CONTEXT,
+            is_of_data=True,
+        ),
+    ] = "drop"
+    conditioning: Annotated[
+        str,
+        Option(
+            "none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
+            "popularity, context_popularity, bag, bag_context; for texts also multi_attribute, bert_concat_word, "
+            "bert_concat_text, bert_context_as_text, ngrams, cnn, bilstm, for tags bilstm_crf, of these four each with "
+            "_context too; default: that of the run that is gone on from, else global_state_update.",
+            MAIN,
+            metavar="METHOD",
+            has_default=False,
+        ),
+    ] = "global_state_update"
     name: str | None = None
     is_control: bool = False
     is_context_shuffled: bool = False
-    item_vectors: ItemVectors | None = None
-    trained_weights: TrainedWeights = "all"
-    lora: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    model: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    training: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    patience: int | None = None
-    init_from: str | None = None
-    device: str = "auto"
-    dtype: str = "float32"
-    seed: int = 0
+    item_vectors: Annotated[
+        ItemVectors | None,
+        Option(
+            "What the item vectors of a new model say: what each comes with in training sets, or nothing "
+            "(default cooccurrence).",
+            SETS,
+        ),
+    ] = None
+    trained_weights: Annotated[
+        TrainedWeights,
+        Option(
+            "With --text: train all weights, only those the checkpoint lacks, or beside those low-rank changes of its "
+            "queries and values. Of methods: a baseline trains all that is its own.",
+            TEXTS,
+        ),
+    ] = "all"
+    lora: Annotated[
+        Mapping[str, Any],
+        Option(
+            "With --trained-weights lora: rank, alpha or dropout; repeatable.",
+            TEXTS,
+            metavar="NAME=VALUE",
+        ),
+    ] = field(default_factory=dict[str, Any])
+    model: Annotated[
+        Mapping[str, Any],
+        Option(
+            "Any field of the model's config, e.g. hidden_size=256; repeatable.",
+            TRAINING,
+            metavar="NAME=VALUE",
+        ),
+    ] = field(default_factory=dict[str, Any])
+    training: Annotated[
+        Mapping[str, Any],
+        Option(
+            "Any other training argument, e.g. weight_decay=0.1; repeatable.",
+            TRAINING,
+            name="set",
+            metavar="NAME=VALUE",
+        ),
+    ] = field(default_factory=dict[str, Any])
+    patience: Annotated[
+        int | None,
+        Option(
+            "Stop after so many epochs without a better validation cross-entropy, of tags accuracy, or whatever "
+            "--set metric_for_best_model=NAME says: accuracy, macro_f1, rmse, entity_f1, mrr, recall@5 ...",
+            TRAINING,
+        ),
+    ] = None
+    init_from: Annotated[
+        str | None,
+        Option(
+            "Run to start from: its vocabulary and schema are kept, new items appended.",
+            SETS,
+            metavar="RUN",
+            form="path",
+        ),
+    ] = None
+    device: Annotated[
+        str, Option("Where to run; auto takes an accelerator.", TRAINING, metavar="auto|cpu|cuda|mps")
+    ] = "auto"
+    dtype: Annotated[
+        str,
+        Option(
+            "bfloat16 runs under autocast, weights and loss stay float32. Fast on accelerators and on many processors "
+            "with AMX or AVX512-BF16, slower than float32 on others; auto takes the faster one.",
+            TRAINING,
+            metavar="auto|float32|bfloat16",
+        ),
+    ] = "float32"
+    seed: Annotated[int, Option("Seed of initialisation, masks, dropout and order.", TRAINING, minimum=0)] = 0
 
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.data), str | PathLike):
@@ -159,129 +352,8 @@ class Recipe:
         object.__setattr__(self, "data", str(self.data))
         if self.dtype == "auto":
             object.__setattr__(self, "dtype", training.fast_dtype(self.device))
-        check_settings(self.training)
-        check_fields(self.model, texts=self.texts)
-        if (self.items is None) == (self.texts is None):
-            raise ConfigurationError(
-                Message("Name either the column of items, {items}, or a column of texts, texts=TextTask().", items=...)
-            )
         self._check_group_by()
-        if self.texts is not None:
-            self._check_texts()
-        lost = [name for name, default in SPLIT_FIELDS.items() if getattr(self, name) != default]
-        self._check_parts(lost)
-        check_fractions(self.validation, self.test)
-        self._check_best_epoch()
-        if self.split is not None and lost:
-            raise ConfigurationError(
-                Message("says how a split is made, and {split} names one that is", split=self.split),
-                setting=lost[0],
-                value=getattr(self, lost[0]),
-                fix="Give one of them.",
-            )
-        if self.customer is not None and self.customer == self.items:
-            raise ConfigurationError(
-                Message("and {items} are one column", items=self.items),
-                setting="customer",
-                value=self.customer,
-                fix="Give each a column of its own.",
-            )
-        if self.split_by is not None and self.split_by not in get_args(SplitBy):
-            raise ConfigurationError(
-                "is unknown",
-                setting="split_by",
-                value=self.split_by,
-                allowed=did_you_mean(self.split_by, get_args(SplitBy)),
-            )
-        if self.split_by == "customer" and self.customer is None:
-            raise ConfigurationError(
-                "needs the customer column",
-                setting="split_by",
-                value="customer",
-                fix=Message("Name it with {customer}.", customer=...),
-            )
-        if self.split_by == "time" and self.time is None:
-            raise ConfigurationError(
-                "needs the time column", setting="split_by", value="time", fix=Message("Name it with {time}.", time=...)
-            )
-        if self.time is not None and self.split_by != "time":
-            raise ConfigurationError(
-                "is for a split by time",
-                setting="time",
-                value=self.time,
-                fix=Message("Give {split_by}, too, or leave it out.", split_by="time"),
-            )
-        if self.item_vectors is not None:
-            if self.item_vectors not in get_args(ItemVectors):
-                raise ConfigurationError(
-                    "is unknown",
-                    setting="item_vectors",
-                    value=self.item_vectors,
-                    allowed=did_you_mean(self.item_vectors, get_args(ItemVectors)),
-                )
-            if self.init_from is not None:
-                raise ConfigurationError(
-                    f"is for a new model, and this one starts from {self.init_from}, whose vectors are kept",
-                    setting="item_vectors",
-                    value=self.item_vectors,
-                    fix="Leave one of the two out.",
-                )
-        both = [name for name in self.sensitive if name in self.exclude]
-        if both:
-            raise ConfigurationError(
-                f"the column {both[0]!r} is excluded, so no feature of it can be sensitive",
-                fix="Leave one of the two out.",
-            )
-        if self.min_customers < 1:
-            raise ConfigurationError(
-                "is not allowed", setting="min_customers", value=self.min_customers, fix="Give 1 or more."
-            )
-        if self.max_categories < 1:
-            raise ConfigurationError(
-                "is not allowed", setting="max_categories", value=self.max_categories, fix="Give 1 or more."
-            )
-        if self.hash_buckets is not None and not 0 <= self.hash_buckets <= MAX_BUCKETS:
-            raise ConfigurationError(
-                "is not allowed",
-                setting="hash_buckets",
-                value=self.hash_buckets,
-                fix=f"Give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown.",
-            )
-        if self.field_selection not in get_args(FieldSelection):
-            raise ConfigurationError(
-                f"field_selection={self.field_selection!r}. "
-                f"{did_you_mean(self.field_selection, get_args(FieldSelection))}"
-            )
-        if self.leaks not in get_args(Leaks):
-            raise ConfigurationError(
-                "is unknown", setting="leaks", value=self.leaks, allowed=did_you_mean(self.leaks, get_args(Leaks))
-            )
-        self._check_trained_weights()
-        if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
-            raise ConfigurationError(
-                "names a folder", setting="name", value=self.name, fix="Give letters, digits, '_', '-' and '.'."
-            )
-        if self.patience is not None and self.patience < 1:
-            raise ConfigurationError(
-                "is not allowed", setting="patience", value=self.patience, fix="Give 1 or more, or leave it out."
-            )
-
-    def _check_texts(self) -> None:
-        default = Recipe(data=self.data, items="items")
-        for name in ("policy", "item_vectors", "init_from"):
-            if getattr(self, name) != getattr(default, name):
-                advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
-                raise ConfigurationError(
-                    "is for sets of items, and this is a table of texts",
-                    setting=name,
-                    value=getattr(self, name),
-                    fix=f"{advice}.",
-                )
-        if "masks_per_set" in self.training:
-            raise ConfigurationError(
-                Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
-                fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
-            )
+        training.check_recipe_settings(self)
 
     def _check_group_by(self) -> None:
         # A single name is as good as a tuple of it.
@@ -315,111 +387,6 @@ class Recipe:
         """False where all rows are trained on, so that no figure says how good the model is."""
         return self.has_validation or self.test > 0 or self.test_data is not None
 
-    def _check_best_epoch(self) -> None:
-        """Raise where the best epoch is to be chosen by what is not there, or by a metric of something else."""
-        asked = {"patience": self.patience, BEST_METRIC: self.training.get(BEST_METRIC)}
-        for name, value in asked.items():
-            if value is not None and not self.has_validation:
-                raise ConfigurationError(
-                    Message("chooses an epoch by the validation part, and {validation} leaves none", validation=0),
-                    setting=name,
-                    value=value,
-                    fix=Message(
-                        "Give {validation} a share above 0, or leave {name} out.".replace("name", name),
-                        **{"validation": NAME, name: NAME},
-                    ),
-                )
-        metric = asked[BEST_METRIC]
-        if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
-            return
-        key = metric_key(metric).removeprefix("eval_")
-        learns_labels = self.texts is not None and self.texts.label is not None
-        known = [*RANK_METRICS, *(LABEL_METRICS if learns_labels else ())]
-        if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
-            raise UnknownNameError(
-                "is unknown", place=SettingPlace(BEST_METRIC), value=metric, allowed=did_you_mean(metric, known)
-            )
-
-    def _check_parts(self, lost: list[str]) -> None:
-        """Raise ConfigurationError where two settings say which rows are which part."""
-        ready = {name: getattr(self, name) for name in READY_PARTS if getattr(self, name) is not None}
-        if self.split is not None and ready:
-            name, value = next(iter(ready.items()))
-            raise ConfigurationError(
-                Message(f"and {{{name}}} both say which rows are which part", **{name: value}),
-                setting="split",
-                value=self.split,
-                fix="Give one of them.",
-            )
-        if self.split_column is not None:
-            others = [name for name in (*ready, *lost) if name != "split_column"]
-            if others:
-                raise ConfigurationError(
-                    Message(
-                        f"says the part of each row, and {{{others[0]}}} says how parts are made",
-                        **{others[0]: getattr(self, others[0])},
-                    ),
-                    setting="split_column",
-                    value=self.split_column,
-                    fix="Give one of them.",
-                )
-            learned = (self.items,) if self.texts is None else self.texts.columns
-            if self.split_column in (*learned, self.customer):
-                raise ConfigurationError(
-                    "is a column of something else, too",
-                    setting="split_column",
-                    value=self.split_column,
-                    fix="Give each its own.",
-                )
-        for part, name in (("validation", "validation_data"), ("test", "test_data")):
-            if name in ready and part in lost:
-                raise ConfigurationError(
-                    Message(f"is the {part} part, and {{{part}}} would draw another", **{part: getattr(self, part)}),
-                    setting=name,
-                    value=ready[name],
-                    fix="Give one of them.",
-                )
-        paths = [self.data, *(ready[name] for name in ("validation_data", "test_data") if name in ready)]
-        if len(set(paths)) < len(paths):
-            raise ConfigurationError(
-                f"One file is named for two parts: {', '.join(paths)}", fix="Give each part its own."
-            )
-
-    def _check_trained_weights(self) -> None:
-        allowed = get_args(TrainedWeights)
-        if self.trained_weights not in allowed:
-            raise ConfigurationError(
-                "is unknown",
-                setting="trained_weights",
-                value=self.trained_weights,
-                allowed=did_you_mean(self.trained_weights, allowed),
-            )
-        if self.trained_weights != "all" and self.texts is not None and self.texts.is_from_scratch:
-            raise ConfigurationError(
-                Message(
-                    "leaves a checkpoint's weights as they are, and with {is_from_scratch} there are none",
-                    is_from_scratch=NAME,
-                ),
-                setting="trained_weights",
-                value=self.trained_weights,
-                fix="Leave one of them out.",
-            )
-        if self.trained_weights != "all" and self.texts is None:
-            raise ConfigurationError(
-                "is for texts, where a checkpoint's weights are started from",
-                setting="trained_weights",
-                value=self.trained_weights,
-                fix="Give 'all', or leave it out.",
-            )
-        if self.lora and self.trained_weights != "lora":
-            raise ConfigurationError(
-                Message(f"needs {{trained_weights}}, and it is {self.trained_weights!r}", trained_weights="lora"),
-                setting="lora",
-                value=dict(self.lora),
-                fix="Leave one of the two out.",
-            )
-        check_lora(self.lora)
-
     @property
     def label(self) -> str:
         """Return the name of the row: the given name, else the method's. A shuffled context is named."""
@@ -449,7 +416,9 @@ class Recipe:
         """Columns that name things: items, customers, labels, and the categories of the schema."""
         label = self.texts.label if self.texts is not None else None
         named = tuple(name for name in (self.items, self.customer, label) if name is not None)
-        return named if self.schema is None else (*named, *ContextSchema.from_dict(dict(self.schema)).code_columns)
+        return (
+            named if self.schema is None else (*named, *context.ContextSchema.from_dict(dict(self.schema)).code_columns)
+        )
 
     @property
     def complete_columns(self) -> tuple[str, ...]:
@@ -501,12 +470,12 @@ class Recipe:
             values["texts"] = {**task, "scored_tokens": "all"}  # as it was before there was a choice
         for name, kind in (("policy", SetPolicy), ("reading", ReadSettings), ("texts", TextTask)):
             if values.get(name) is not None:
-                values[name] = kind(**_checked(kind, values[name], place=f"{name}."))
+                values[name] = kind(**training.checked_values(kind, values[name], place=f"{name}."))
         if values.get("split") is not None:  # what an older version let stand beside it was never read
             values = {name: value for name, value in values.items() if name not in SPLIT_FIELDS}
         if values.get("split_by") != "time":  # nor a column of times
             values.pop("time", None)
-        return cls(**_checked(cls, values))
+        return cls(**training.checked_values(cls, values))
 
     @classmethod
     def load(cls, directory: Path) -> Self:
@@ -525,24 +494,3 @@ class Recipe:
         if not isinstance(found, dict):
             raise RunDirectoryError(f"{path} holds no recipe", fix="Train again.")
         return cls.from_dict(cast("dict[str, Any]", found))
-
-
-def _checked(kind: type, values: Any, *, place: str = "") -> dict[str, Any]:
-    """The values, of the types that the fields of a dataclass have."""
-    if not isinstance(values, Mapping):
-        raise RunDirectoryError(f"The recipe has {place[:-1]}={values!r:.80}, which is no record", fix="Train again.")
-    hints, read = get_type_hints(kind), dict[str, Any]()
-    for name, value in cast("Mapping[str, Any]", values).items():
-        if name not in hints:
-            raise RunDirectoryError(
-                f"The recipe has an unknown key {place + name!r}", allowed=did_you_mean(name, hints)
-            )
-        try:
-            read[name] = TypeAdapter[Any](hints[name]).validate_python(value)
-        except ValidationError as error:
-            problem = error.errors()[0]["msg"]
-            raise RunDirectoryError(
-                f"The recipe has {place}{name}={value!r:.80}: {problem[0].lower()}{problem[1:]}",
-                fix="Correct it, or train again.",
-            ) from error
-    return read

@@ -6,10 +6,12 @@ Settings that have an option of their own are checked here. Others are fields of
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from contextual_bert import training
 from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.options import MAIN, SETS, TRAINING, Option, declared_options
 
 SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
 OWN_SETTINGS = {
@@ -69,12 +71,44 @@ NOT_NEGATIVE = (
     "weight_decay",
 )
 LORA_SETTINGS = ("rank", "alpha", "dropout")
-# Setting with an option of its own -> types of its values; test_arguments compares them with those of the arguments.
+
+
+@dataclass(frozen=True)
+class SettingsWithOptions:
+    """The training settings that have an option of their own; test_arguments compares their types with the arguments'.
+
+    Example:
+        >>> list(declared_options(SettingsWithOptions))[:2]
+        ['num_train_epochs', 'per_device_train_batch_size']
+    """
+
+    num_train_epochs: Annotated[
+        float | None,
+        Option("Passes over the training part, above 0 (default by the number of rows).", MAIN, name="epochs"),
+    ] = None
+    per_device_train_batch_size: Annotated[
+        int | None,
+        Option(
+            "Sets a training step and process (default 64 to 256 by their number, for texts 32).",
+            TRAINING,
+            name="batch-size",
+        ),
+    ] = None
+    learning_rate: Annotated[
+        float | None, Option("Peak learning rate, above 0 (default 0.001, for texts 0.0001).", TRAINING)
+    ] = None
+    masks_per_set: Annotated[
+        int | None, Option("Items masked in each set and step, 1 or more (default 2, then 1).", SETS)
+    ] = None
+    torch_compile: Annotated[
+        bool, Option("Use torch.compile: slow to start, then faster.", TRAINING, name="compile")
+    ] = False
+
+
+# Setting with an option of its own -> types of its values.
 PLAIN: Mapping[str, tuple[type, ...]] = {
-    "num_train_epochs": (float, int),
-    "per_device_train_batch_size": (int,),
-    "learning_rate": (float, int),
-    "masks_per_set": (int,),
+    name: (float, int) if option.kind is float else (option.kind,)
+    for name, option in declared_options(SettingsWithOptions).items()
 }
 
 

@@ -4,12 +4,13 @@ Names of columns and settings only. It reads no table and loads no checkpoint.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from contextual_bert.context import canonical
+from contextual_bert import context
 from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, Message, did_you_mean
 from contextual_bert.models.truncation import Truncation
+from contextual_bert.options import MAIN, TEXTS, Option
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
 SCORED_TOKENS = 2_000
@@ -51,22 +52,117 @@ class TextTask:
         'head'
     """
 
-    checkpoint: str
-    text: str = "text"
-    label: str | None = None
-    pair: str | None = None
-    answer: str | None = None
-    question: str | None = None
-    answer_start: str | None = None
-    max_length: int | None = None
-    truncation: str = "head"
-    is_ordinal: bool = False
-    order: tuple[str, ...] = ()
-    is_from_scratch: bool = False
-    masking: str = "token"
-    mask_rate: float = 0.15
-    max_mask_rate: float | None = None
-    scored_tokens: int | Literal["all"] | None = None
+    checkpoint: Annotated[
+        str,
+        Option(
+            "With --text: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from.",
+            MAIN,
+            metavar="BERT",
+            is_of_data=True,
+        ),
+    ]
+    text: Annotated[
+        str,
+        Option(
+            "Column of texts, in place of --items; of lists of words where tags are learned.",
+            MAIN,
+            metavar="COLUMN",
+            has_default=False,
+            is_of_data=True,
+        ),
+    ] = "text"
+    label: Annotated[
+        str | None,
+        Option(
+            "With --text: labels, or lists of tags; left out, hidden words are learned (masked language model).",
+            MAIN,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+    pair: Annotated[
+        str | None, Option("With --text: column of second texts.", TEXTS, metavar="COLUMN", is_of_data=True)
+    ] = None
+    answer: Annotated[
+        str | None,
+        Option(
+            "With --question: the piece of the text that answers it, letter by letter; empty where there is none.",
+            TEXTS,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+    question: Annotated[
+        str | None,
+        Option(
+            "With --text and --answer: questions, each about the text of its row.",
+            TEXTS,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+    answer_start: Annotated[
+        str | None,
+        Option(
+            "With --answer: the character where it begins, from 0 on; left out, where it is first.",
+            TEXTS,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+    max_length: Annotated[
+        int | None,
+        Option(
+            "With --text: tokens kept of a text; default: what the checkpoint allows.",
+            TEXTS,
+            minimum=3,
+            is_of_data=True,
+        ),
+    ] = None
+    truncation: Annotated[
+        Truncation, Option("What is kept of longer texts: the beginning, or a quarter and the end.", TEXTS)
+    ] = "head"
+    is_ordinal: Annotated[
+        bool,
+        Option(
+            "The labels are grades of one scale: numbers, halves too; words need --order. Classes are mostly better.",
+            TEXTS,
+            name="ordinal",
+            is_of_data=True,
+        ),
+    ] = False
+    order: Annotated[
+        tuple[str, ...],
+        Option(
+            "The labels are grades of one scale: all of them, the lowest first, as bad,fair,good; repeatable or with "
+            "commas.",
+            TEXTS,
+            metavar="A,B",
+            is_of_data=True,
+        ),
+    ] = ()
+    is_from_scratch: Annotated[
+        bool,
+        Option("With --text: take the checkpoint's sizes and tokenizer, not its weights.", TEXTS, name="from-scratch"),
+    ] = False
+    masking: Annotated[Unit, Option("With --text and no --label: what is hidden.", TEXTS)] = "token"
+    mask_rate: Annotated[float, Option("With --text and no --label: share of tokens hidden.", TEXTS)] = 0.15
+    max_mask_rate: Annotated[
+        float | None,
+        Option(
+            "Each text hides a share of its own, between --mask-rate and this: 1 for a run that sample draws from.",
+            TEXTS,
+            metavar="SHARE",
+        ),
+    ] = None
+    scored_tokens: Annotated[
+        int | Literal["all"] | None,
+        Option(
+            "With --text and no --label: hidden tokens scored of each part, drawn by a hash (default 2000).",
+            TEXTS,
+            metavar="NUMBER|all",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         for name, known in (("truncation", get_args(Truncation)), ("masking", get_args(Unit))):
@@ -145,7 +241,7 @@ class TextTask:
                 value=given,
                 fix="Give the labels as text, in a list, the lowest first.",
             )
-        order = tuple(canonical(each) for each in given)
+        order = tuple(context.canonical(each) for each in given)
         object.__setattr__(self, "order", order)
         if not order:
             return

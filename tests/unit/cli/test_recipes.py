@@ -7,9 +7,10 @@ import pytest
 
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError
-from contextual_bert_cli.recipes import READ_OPTIONS, assigned, check_reads, listed, reading_over, recipe_of
+from contextual_bert_cli.recipes import check_reads, reading_over, recipe_of
 from contextual_bert_cli.records import read_context, read_queries
 from contextual_bert_cli.serve import read_key
+from contextual_bert_cli.settings_text import assigned, listed
 
 
 def test_files_that_an_editor_marked_as_utf_8_are_read(tmp_path: Path) -> None:
@@ -81,8 +82,8 @@ def test_every_option_reaches_the_recipe() -> None:
         "batch_size": 32,
         "learning_rate": 0.1,
         "masks_per_set": 2,
-        "compile_model": True,
-        "settings": ["weight_decay=0"],
+        "compile": True,
+        "set": ["weight_decay=0"],
         "model": ["hidden_size=64"],
         "trained_weights": None,
         "lora": None,
@@ -120,7 +121,7 @@ def test_low_rank_changes_are_asked_for_by_name() -> None:
 
 def test_options_of_a_file_replace_those_of_the_run_one_by_one() -> None:
     own = ReadSettings(delimiter=";", decimal=",", missing_values=("n/a",))
-    nothing = {**READ_OPTIONS, "items": "goods"}
+    nothing = {"delimiter": None, "on_bad_row": "error", "missing_value": None, "items": "goods"}
     assert reading_over(own, nothing) == own
     given = {**nothing, "encoding": "cp1252", "date_format": ["%d.%m.%Y"], "decimal": "."}
     expected = replace(own, encoding="cp1252", date_formats=("%d.%m.%Y",), decimal=".")
@@ -128,7 +129,7 @@ def test_options_of_a_file_replace_those_of_the_run_one_by_one() -> None:
 
 
 def test_an_option_of_a_file_needs_the_file() -> None:
-    options = {**READ_OPTIONS, "decimal": ",", "catalogue": None, "data": None}
+    options = {"on_bad_row": "error", "decimal": ",", "catalogue": None, "data": None}
     with pytest.raises(ConfigurationError, match="--decimal says how the file of --catalogue or --data is written"):
         check_reads(options, ("catalogue", "data"))
     check_reads({**options, "catalogue": "shop.csv"}, ("catalogue", "data"))

@@ -1,0 +1,266 @@
+"""Check the settings of a recipe when it is made: each value by itself, and those that go together."""
+
+import re
+from typing import get_args
+
+from contextual_bert.context.limits import MAX_BUCKETS
+from contextual_bert.data.splits import check_fractions
+from contextual_bert.errors import (
+    NAME,
+    ConfigurationError,
+    Message,
+    SettingPlace,
+    UnknownNameError,
+    did_you_mean,
+)
+from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key
+from contextual_bert.training.model_fields import check_fields
+from contextual_bert.training.recipe import (
+    BEST_METRIC,
+    READY_PARTS,
+    SPLIT_FIELDS,
+    FieldSelection,
+    ItemVectors,
+    Leaks,
+    Recipe,
+    SplitBy,
+    TrainedWeights,
+)
+from contextual_bert.training.settings import check_lora, check_settings
+
+
+def check_recipe_settings(recipe: Recipe) -> None:
+    """Raise ConfigurationError or UnknownNameError for a setting of a recipe that cannot work.
+
+    Args:
+        recipe: as it is made; it reads no data.
+    """
+    check_settings(recipe.training)
+    check_fields(recipe.model, texts=recipe.texts)
+    if (recipe.items is None) == (recipe.texts is None):
+        raise ConfigurationError(
+            Message("Name either the column of items, {items}, or a column of texts, texts=TextTask().", items=...)
+        )
+    if recipe.texts is not None:
+        _check_texts(recipe)
+    lost = [name for name, default in SPLIT_FIELDS.items() if getattr(recipe, name) != default]
+    _check_parts(recipe, lost)
+    check_fractions(recipe.validation, recipe.test)
+    _check_best_epoch(recipe)
+    if recipe.split is not None and lost:
+        raise ConfigurationError(
+            Message("says how a split is made, and {split} names one that is", split=recipe.split),
+            setting=lost[0],
+            value=getattr(recipe, lost[0]),
+            fix="Give one of them.",
+        )
+    if recipe.customer is not None and recipe.customer == recipe.items:
+        raise ConfigurationError(
+            Message("and {items} are one column", items=recipe.items),
+            setting="customer",
+            value=recipe.customer,
+            fix="Give each a column of its own.",
+        )
+    if recipe.split_by is not None and recipe.split_by not in get_args(SplitBy):
+        raise ConfigurationError(
+            "is unknown",
+            setting="split_by",
+            value=recipe.split_by,
+            allowed=did_you_mean(recipe.split_by, get_args(SplitBy)),
+        )
+    if recipe.split_by == "customer" and recipe.customer is None:
+        raise ConfigurationError(
+            "needs the customer column",
+            setting="split_by",
+            value="customer",
+            fix=Message("Name it with {customer}.", customer=...),
+        )
+    if recipe.split_by == "time" and recipe.time is None:
+        raise ConfigurationError(
+            "needs the time column", setting="split_by", value="time", fix=Message("Name it with {time}.", time=...)
+        )
+    if recipe.time is not None and recipe.split_by != "time":
+        raise ConfigurationError(
+            "is for a split by time",
+            setting="time",
+            value=recipe.time,
+            fix=Message("Give {split_by}, too, or leave it out.", split_by="time"),
+        )
+    if recipe.item_vectors is not None:
+        if recipe.item_vectors not in get_args(ItemVectors):
+            raise ConfigurationError(
+                "is unknown",
+                setting="item_vectors",
+                value=recipe.item_vectors,
+                allowed=did_you_mean(recipe.item_vectors, get_args(ItemVectors)),
+            )
+        if recipe.init_from is not None:
+            raise ConfigurationError(
+                f"is for a new model, and this one starts from {recipe.init_from}, whose vectors are kept",
+                setting="item_vectors",
+                value=recipe.item_vectors,
+                fix="Leave one of the two out.",
+            )
+    both = [name for name in recipe.sensitive if name in recipe.exclude]
+    if both:
+        raise ConfigurationError(
+            f"the column {both[0]!r} is excluded, so no feature of it can be sensitive",
+            fix="Leave one of the two out.",
+        )
+    if recipe.min_customers < 1:
+        raise ConfigurationError(
+            "is not allowed", setting="min_customers", value=recipe.min_customers, fix="Give 1 or more."
+        )
+    if recipe.max_categories < 1:
+        raise ConfigurationError(
+            "is not allowed", setting="max_categories", value=recipe.max_categories, fix="Give 1 or more."
+        )
+    if recipe.hash_buckets is not None and not 0 <= recipe.hash_buckets <= MAX_BUCKETS:
+        raise ConfigurationError(
+            "is not allowed",
+            setting="hash_buckets",
+            value=recipe.hash_buckets,
+            fix=f"Give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown.",
+        )
+    if recipe.field_selection not in get_args(FieldSelection):
+        raise ConfigurationError(
+            f"field_selection={recipe.field_selection!r}. "
+            f"{did_you_mean(recipe.field_selection, get_args(FieldSelection))}"
+        )
+    if recipe.leaks not in get_args(Leaks):
+        raise ConfigurationError(
+            "is unknown", setting="leaks", value=recipe.leaks, allowed=did_you_mean(recipe.leaks, get_args(Leaks))
+        )
+    _check_trained_weights(recipe)
+    if recipe.name is not None and not re.fullmatch(r"\w[\w.-]*", recipe.name):
+        raise ConfigurationError(
+            "names a folder", setting="name", value=recipe.name, fix="Give letters, digits, '_', '-' and '.'."
+        )
+    if recipe.patience is not None and recipe.patience < 1:
+        raise ConfigurationError(
+            "is not allowed", setting="patience", value=recipe.patience, fix="Give 1 or more, or leave it out."
+        )
+
+
+def _check_texts(recipe: Recipe) -> None:
+    default = Recipe(data=recipe.data, items="items")
+    for name in ("policy", "item_vectors", "init_from"):
+        if getattr(recipe, name) != getattr(default, name):
+            advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
+            raise ConfigurationError(
+                "is for sets of items, and this is a table of texts",
+                setting=name,
+                value=getattr(recipe, name),
+                fix=f"{advice}.",
+            )
+    if "masks_per_set" in recipe.training:
+        raise ConfigurationError(
+            Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
+            fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
+        )
+
+
+def _check_best_epoch(recipe: Recipe) -> None:
+    """Raise where the best epoch is to be chosen by what is not there, or by a metric of something else."""
+    asked = {"patience": recipe.patience, BEST_METRIC: recipe.training.get(BEST_METRIC)}
+    for name, value in asked.items():
+        if value is not None and not recipe.has_validation:
+            raise ConfigurationError(
+                Message("chooses an epoch by the validation part, and {validation} leaves none", validation=0),
+                setting=name,
+                value=value,
+                fix=Message(
+                    "Give {validation} a share above 0, or leave {name} out.".replace("name", name),
+                    **{"validation": NAME, name: NAME},
+                ),
+            )
+    metric = asked[BEST_METRIC]
+    if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
+        return
+    key = metric_key(metric).removeprefix("eval_")
+    learns_labels = recipe.texts is not None and recipe.texts.label is not None
+    known = [*RANK_METRICS, *(LABEL_METRICS if learns_labels else ())]
+    if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
+        raise UnknownNameError(
+            "is unknown", place=SettingPlace(BEST_METRIC), value=metric, allowed=did_you_mean(metric, known)
+        )
+
+
+def _check_parts(recipe: Recipe, lost: list[str]) -> None:
+    """Raise ConfigurationError where two settings say which rows are which part."""
+    ready = {name: getattr(recipe, name) for name in READY_PARTS if getattr(recipe, name) is not None}
+    if recipe.split is not None and ready:
+        name, value = next(iter(ready.items()))
+        raise ConfigurationError(
+            Message(f"and {{{name}}} both say which rows are which part", **{name: value}),
+            setting="split",
+            value=recipe.split,
+            fix="Give one of them.",
+        )
+    if recipe.split_column is not None:
+        others = [name for name in (*ready, *lost) if name != "split_column"]
+        if others:
+            raise ConfigurationError(
+                Message(
+                    f"says the part of each row, and {{{others[0]}}} says how parts are made",
+                    **{others[0]: getattr(recipe, others[0])},
+                ),
+                setting="split_column",
+                value=recipe.split_column,
+                fix="Give one of them.",
+            )
+        learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+        if recipe.split_column in (*learned, recipe.customer):
+            raise ConfigurationError(
+                "is a column of something else, too",
+                setting="split_column",
+                value=recipe.split_column,
+                fix="Give each its own.",
+            )
+    for part, name in (("validation", "validation_data"), ("test", "test_data")):
+        if name in ready and part in lost:
+            raise ConfigurationError(
+                Message(f"is the {part} part, and {{{part}}} would draw another", **{part: getattr(recipe, part)}),
+                setting=name,
+                value=ready[name],
+                fix="Give one of them.",
+            )
+    paths = [recipe.data, *(ready[name] for name in ("validation_data", "test_data") if name in ready)]
+    if len(set(paths)) < len(paths):
+        raise ConfigurationError(f"One file is named for two parts: {', '.join(paths)}", fix="Give each part its own.")
+
+
+def _check_trained_weights(recipe: Recipe) -> None:
+    allowed = get_args(TrainedWeights)
+    if recipe.trained_weights not in allowed:
+        raise ConfigurationError(
+            "is unknown",
+            setting="trained_weights",
+            value=recipe.trained_weights,
+            allowed=did_you_mean(recipe.trained_weights, allowed),
+        )
+    if recipe.trained_weights != "all" and recipe.texts is not None and recipe.texts.is_from_scratch:
+        raise ConfigurationError(
+            Message(
+                "leaves a checkpoint's weights as they are, and with {is_from_scratch} there are none",
+                is_from_scratch=NAME,
+            ),
+            setting="trained_weights",
+            value=recipe.trained_weights,
+            fix="Leave one of them out.",
+        )
+    if recipe.trained_weights != "all" and recipe.texts is None:
+        raise ConfigurationError(
+            "is for texts, where a checkpoint's weights are started from",
+            setting="trained_weights",
+            value=recipe.trained_weights,
+            fix="Give 'all', or leave it out.",
+        )
+    if recipe.lora and recipe.trained_weights != "lora":
+        raise ConfigurationError(
+            Message(f"needs {{trained_weights}}, and it is {recipe.trained_weights!r}", trained_weights="lora"),
+            setting="lora",
+            value=dict(recipe.lora),
+            fix="Leave one of the two out.",
+        )
+    check_lora(recipe.lora)

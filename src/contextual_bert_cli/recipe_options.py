@@ -1,0 +1,162 @@
+"""The options of the recipe's fields: made of what the fields declare, read back into their values.
+
+``with_recipe_options`` gives a command the options. ``values_of`` returns the values of a settings class.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, wraps
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from contextual_bert.data.policies import SetPolicy
+from contextual_bert.data.read_settings import ReadSettings
+from contextual_bert.options import GROUPS, DeclaredOption, declared_options
+from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.settings import SettingsWithOptions
+from contextual_bert.training.text_task import TextTask
+from contextual_bert_cli.choices import number_or_all
+from contextual_bert_cli.settings_text import assigned, listed
+
+# What a recipe is made of, in the order in which commands are printed.
+_SETTINGS = (TextTask, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)
+
+
+class _Command(Protocol):
+    def __call__(self, *arguments: Any, **options: Any) -> None: ...
+
+
+@cache
+def recipe_options() -> Mapping[str, DeclaredOption]:
+    """Return all options of a recipe, by the name that they have among a command's arguments."""
+    found = [each for settings in _SETTINGS for each in declared_options(settings).values()]
+    return {each.key: each for each in sorted(found, key=lambda each: each.key != "items")}
+
+
+def data_options() -> tuple[str, ...]:
+    """Return the names of the options that say what is read."""
+    return tuple(name for name, each in recipe_options().items() if each.option.is_of_data)
+
+
+def option_info(name: str, *, is_grouped: bool = False) -> Any:
+    """Return the option of a field as typer takes it, for the annotation of a command's argument.
+
+    Args:
+        name: among the arguments.
+        is_grouped: it stands under its heading in ``--help``.
+    """
+    declared = recipe_options()[name]
+    return typer.Option(
+        declared.flag,
+        metavar=declared.metavar,
+        help=declared.option.help,
+        min=declared.option.minimum,
+        rich_help_panel=declared.option.group if is_grouped else None,
+    )
+
+
+def with_recipe_options(
+    *, only: Collection[str] | None = None, without: Collection[str] = ()
+) -> Callable[[_Command], _Command]:
+    """Give a command the options of the recipe, grouped; it finds their values in its argument ``given``.
+
+    Args:
+        only: names of the options; None takes all.
+        without: names of those that it does not have, or has in another form.
+    """
+    names = [name for name in recipe_options() if (only is None or name in only) and name not in without]
+    names.sort(key=lambda name: GROUPS.index(recipe_options()[name].option.group))
+
+    def decorated(command: _Command) -> _Command:
+        @wraps(command)
+        def taking(*arguments: Any, **options: Any) -> None:
+            given = {name: options.pop(name) for name in names}
+            command(*arguments, **options, given=given)
+
+        own = [each for name, each in inspect.signature(command).parameters.items() if name != "given"]
+        parameters = [*own, *map(_parameter, names)]
+        taking.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        taking.__annotations__ = {each.name: each.annotation for each in parameters}
+        return taking
+
+    return decorated
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """Return the argument of a command for an option."""
+    declared = recipe_options()[name]
+    default = declared.default if declared.option.has_default else None
+    kind: Any = declared.kind
+    if declared.form in ("names", "texts", "pairs"):
+        kind, default = list[str] | None, None
+    elif declared.form == "path":
+        kind = Path | None
+    elif default is None:
+        kind = declared.kind | None
+    annotation = Annotated[kind, option_info(name, is_grouped=True)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def is_given(declared: DeclaredOption, value: object) -> bool:
+    """Return whether the value of an option says something else than its default."""
+    default = declared.default if declared.option.has_default else None
+    return value is not None and value is not False and value != [] and value != default
+
+
+def values_of(settings: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return field -> value of a settings class, of the options that are given.
+
+    Raises:
+        ConfigurationError: a value that cannot be read.
+
+    Example:
+        >>> values_of(SetPolicy, {"min_count": 5, "drop_items": ["bag,tag"], "max_size": None})
+        {'drop_items': ('bag', 'tag'), 'min_count': 5}
+    """
+    given: dict[str, Any] = {}
+    for name, declared in declared_options(settings).items():
+        value = options.get(declared.key)
+        if is_given(declared, value):
+            given[name] = _read(declared, value)
+    return given
+
+
+def _read(declared: DeclaredOption, value: Any) -> Any:
+    if declared.form == "names":
+        return listed(value)
+    if declared.form == "texts":
+        return tuple(value)
+    if declared.form == "pairs":
+        return assigned(value, option=declared.flag)
+    if declared.form == "path":
+        return str(value)
+    return number_or_all(value, option=declared.flag) if declared.is_number_or_word else value
+
+
+def typed(names: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """Return the options that are given, as they are typed.
+
+    Args:
+        names: of the options that may be among them.
+        options: name -> value.
+
+    Example:
+        >>> typed(["items", "exclude", "ordinal"], {"items": "items", "exclude": ["a", "b,c"], "ordinal": False})
+        ['--items', 'items', '--exclude', 'a,b,c']
+    """
+    chosen: list[str] = []
+    for name, declared in recipe_options().items():
+        value = options.get(name)
+        if name not in names or not is_given(declared, value):
+            continue
+        if declared.form == "flag":
+            chosen.append(declared.flag)
+        elif declared.form == "names":
+            chosen += [declared.flag, ",".join(listed(value))]
+        elif declared.form in ("texts", "pairs"):
+            chosen += [part for each in value or () for part in (declared.flag, each)]
+        else:
+            chosen += [declared.flag, f"{value:g}" if isinstance(value, float) else str(value)]
+    return chosen
