@@ -87,6 +87,9 @@ def as_table(source: Frame) -> pa.Table:
 
 def _of_pandas(frame: Any) -> pa.Table:
     _check_labels(frame)
+    sparse = [name for name, kind in frame.dtypes.items() if kind.name.startswith("Sparse[")]
+    if sparse:  # as pandas.get_dummies(sparse=True) makes them; Arrow has none
+        frame = frame.assign(**{str(name): frame[name].sparse.to_dense() for name in sparse})
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except _REFUSALS as error:

@@ -161,3 +161,9 @@ def test_names_of_classes_stand_in_place_of_their_numbers_in_an_inferred_schema(
     mood = infer_schema(data, min_count=1).schema.feature("mood")
     assert isinstance(mood, Categorical)
     assert mood.values == ("calm", "glad")
+
+
+def test_sparse_columns_of_pandas_are_read() -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    frame = pandas.get_dummies(pandas.DataFrame({"size": ["s", "m", "s"]}), sparse=True)
+    assert as_table(frame).to_pydict() == {"size_m": [False, True, False], "size_s": [True, False, True]}

@@ -141,10 +141,13 @@ def find(
 def _names_something(column: str, array: pa.Array) -> str:
     """Return the reason why whole numbers name things, 7.0 too; empty where they may count or measure.
 
-    They are named as ids are, and some stand in several rows; or they differ in digits that a float does not keep.
+    They are named as ids are, and some stand in several rows; they differ in digits that a float does not keep; or
+    their type is one of categories, as that of pandas.
     """
     if is_text(value_type(array.type)):
         return ""
+    if pa.types.is_dictionary(array.type):
+        return "of categories, as its type says"
     if pa.types.is_integer(array.type) and _loses_values(array):
         return "of more digits than bins of numbers tell apart"
     numbers = to_numbers(array, column=column)

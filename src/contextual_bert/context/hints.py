@@ -103,6 +103,16 @@ def groups_hint(column: str, unique: NDArray[np.float64]) -> str:
     return f"is named as groups are, whose numbers have no order: override {column}=categorical"
 
 
+def written_missing(texts: pa.Array) -> list[str]:
+    """Return the texts that a program writes for a missing value, sorted.
+
+    Example:
+        >>> written_missing(pa.array(["nan", "a", "NaN", "NA"]))
+        ['NaN', 'nan']
+    """
+    return sorted(texts.filter(pc.is_in(pc.utf8_lower(texts), value_set=pa.array(_WRITTEN_MISSING))).to_pylist())
+
+
 def missing_text_hint(column: str, texts: pa.Array) -> str:
     """Return a remark on texts that a program writes for a missing value, which here are categories, or nothing.
 
@@ -112,8 +122,7 @@ def missing_text_hint(column: str, texts: pa.Array) -> str:
         >>> missing_text_hint("land", pa.array(["NA", "DE"]))
         ''
     """
-    given = texts.filter(pc.is_in(pc.utf8_lower(texts), value_set=pa.array(_WRITTEN_MISSING))).to_pylist()
-    found = [*{text.lower(): text for text in sorted(given, reverse=True)}.values()]  # capitals make no difference
+    found = [*{text.lower(): text for text in reversed(written_missing(texts))}.values()]  # of any capitals
     if not found:
         return ""
     options = " ".join(f"--missing-value {column}={text}" for text in found)

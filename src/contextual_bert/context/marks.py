@@ -226,10 +226,11 @@ def number_words(
     marks = Marks("numerical", counted.words(is_text_word), int(counted.counts[is_text_word].sum()))
     if is_forced:
         return (marks if 0 < num_words <= _MOST_FORCED_WORDS else None), ""
-    if counted.counts[is_number].sum() < _LEAST_VALUES * counted.counts.sum():
-        return None, ""
     are_common = all(word.lower() in _COMMON for word in marks.words)
     has_other_spellings = bool((~is_number & has_digit).any())
+    are_numbers = num_values > max_distinct and are_common and not has_other_spellings  # however many are missing
+    if not are_numbers and counted.counts[is_number].sum() < _LEAST_VALUES * counted.counts.sum():
+        return None, ""
     if not has_other_spellings and num_words <= _MOST_WORDS and (are_common or num_values > max_distinct):
         return marks, ""
     others = counted.words(~is_number)

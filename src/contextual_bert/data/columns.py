@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text, value_type, without_value
 from contextual_bert.context.columns import num_with, separator_of_most
+from contextual_bert.context.hints import written_missing
 from contextual_bert.context.printed_lists import (
     as_lists,
     first_printed,
@@ -35,6 +36,7 @@ __all__ = [
     "flatten_items",
     "guessed_group",
     "missed_separators",
+    "odd_names",
     "quantities_in",
 ]
 
@@ -49,6 +51,8 @@ _MISSED_SEPARATORS = (";", "|", "\t")
 _SOME_CELLS = 0.05
 _QUANTITY = r"^(.*\S)\s*(?:[:=*×]\s*[0-9]{1,3}|\([0-9]{1,3}x?\))$|^[0-9]{1,3}\s?[x×*]\s?(.+)$"
 _FEWEST_NAMES = 6
+_WHOLE_WITH_DECIMALS = r"^-?[0-9]+\.0+$"
+_NUM_PAIRS = 3
 _NEARLY_ALL, _FEW_STEMS = 0.9, 0.7  # of the names
 _MOST_GROUPS = 0.9  # of the rows: above that, a column hardly groups anything
 
@@ -304,6 +308,33 @@ def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) 
         for other in _MISSED_SEPARATORS
         if other != separator and (found := num_with(cells, other))
     ]
+
+
+def odd_names(names: pa.Array, *, what: str, each: str) -> list[str]:
+    """Return warnings about names that say "missing", and about whole numbers that are there with decimals, too.
+
+    Args:
+        names: the distinct names of items or labels.
+        what: what they are, such as "the items".
+        each: what each of them is taken for, such as "an item".
+
+    Example:
+        >>> odd_names(pa.array(["5", "5.0", "nan"]), what="the labels", each="a class")
+        ["warning: the labels 'nan' may stand for a missing one, and each is a class", \
+"warning: the labels '5' and '5.0' are one number, and each is a class of its own"]
+    """
+    found = list[str]()
+    if absent := written_missing(names):
+        found.append(f"warning: {what} {', '.join(map(repr, absent))} may stand for a missing one, and each is {each}")
+    decimal = names.filter(pc.match_substring_regex(names, _WHOLE_WITH_DECIMALS))
+    whole = pc.replace_substring_regex(decimal, r"\.0+$", "")
+    is_twice = pc.is_in(whole, value_set=names)
+    pairs = [*zip(whole.filter(is_twice).to_pylist(), decimal.filter(is_twice).to_pylist(), strict=True)]
+    if pairs:
+        shown = "; ".join(f"{one!r} and {other!r}" for one, other in pairs[:_NUM_PAIRS])
+        more = f"; and {len(pairs) - _NUM_PAIRS:,} more such" if len(pairs) > _NUM_PAIRS else ""
+        found.append(f"warning: {what} {shown}{more} are one number, and each is {each} of its own")
+    return found
 
 
 def quantities_in(names: pa.Array) -> list[str]:

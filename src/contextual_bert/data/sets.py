@@ -21,6 +21,7 @@ from contextual_bert.data.columns import (
     flatten_items,
     guessed_group,
     missed_separators,
+    odd_names,
     quantities_in,
 )
 from contextual_bert.data.hashing import hash_counters
@@ -177,6 +178,7 @@ def read_sets(
         kept = kept.select(sample)
     kept_sizes = np.bincount(kept.rows, minlength=num_rows)
     sizes = kept_sizes[rows]
+    distinct = flat.names.take(pa.array(np.unique(kept.codes)))
     report = ReadReport(
         rows_in=num_rows,
         rows_kept=len(rows),
@@ -194,7 +196,8 @@ def read_sets(
         reading=tuple(reading_lines(table)),
         remarks=(
             *missed_separators(column, separator=policy.separator),
-            *quantities_in(flat.names.take(pa.array(np.unique(kept.codes)))),
+            *quantities_in(distinct),
+            *odd_names(distinct, what="the items", each="an item"),
             *alike_warning(_names_of(kept), what="the items", each="an item"),
         ),
     )

@@ -1,6 +1,7 @@
 """The bytes of a file of text: unpacked, UTF-8, and which line of an editor each row is."""
 
 import codecs
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -27,6 +28,9 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _BLOCK_BYTES = 16 << 20
 _LARGEST_BLOCK = (1 << 31) - 1
 _PIECE = 1 << 20
+# UTF-8 of the letters that UTF-8 of é, ß or a quotation mark is in Latin-1 or cp1252: Ã©, ÃŸ, â€.
+_MISREAD = re.compile(rb"\xc3\x83(?:\xc2[\x80-\xbf]|\xc5[\x92\x93\xa0\xa1\xb8])|\xc3\xa2\xe2\x82\xac")
+_NUM_AROUND = 12
 
 
 def kind_of(path: Path) -> tuple[str, str | None]:
@@ -113,7 +117,7 @@ def in_utf8(content: bytes, file: str, encoding: str | None) -> tuple[bytes, tup
     if encoding is None and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding, told = "utf-16", (f"{file}: read as UTF-16, which its first bytes say",)
     if encoding is None:
-        return content, told
+        return content, (*told, *_misread(content, file))
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
@@ -122,6 +126,19 @@ def in_utf8(content: bytes, file: str, encoding: str | None) -> tuple[bytes, tup
             f"line {number} is not in {encoding}", file=file, fix="Name the encoding of the file: --encoding."
         ) from error
     return text.removeprefix("\ufeff").encode(errors="surrogateescape"), told
+
+
+def _misread(content: bytes, file: str) -> tuple[str, ...]:
+    """Return a remark where letters were read in another encoding than they were written in, before the file was."""
+    found = _MISREAD.search(content)
+    if found is None:
+        return ()
+    start = max(content.rfind(b"\n", 0, found.start()) + 1, found.start() - _NUM_AROUND)
+    shown = content[start : found.end() + _NUM_AROUND].split(b"\n")[0].decode(errors="ignore")
+    return (
+        f"warning: {file}: letters such as those in {shown!r} were written as UTF-8 and read as something else before "
+        "the file was saved: export it again",
+    )
 
 
 def utf8_fault(content: bytes) -> int | None:

@@ -156,7 +156,7 @@ class Catalogue:
         """
         if name not in self.table.column_names:
             known = did_you_mean(name, self.table.column_names)
-            fix = f"The column of prices is called {PRICE!r}." if name == PRICE else ""
+            fix = f"Call the column of prices {PRICE!r}, or name it in a condition." if name == PRICE else ""
             raise UnknownNameError(f"the catalogue has no attribute {name!r}", value=name, allowed=known, fix=fix)
         if name == STOCK:  # which changes
             return attribute_of(pa.chunked_array([pa.array(self._in_stock, mask=~self.is_known)]), name)

@@ -107,7 +107,8 @@ def with_absent_columns(table: pa.Table, columns: Sequence[str]) -> tuple[pa.Tab
     absent = [name for name in columns if name not in table.column_names]
     if not absent:
         return table, []
-    hint = did_you_mean(absent[0], table.column_names)
+    others = [name for name in table.column_names if name not in columns]
+    hint = did_you_mean(absent[0], others)
     shown = ", ".join(map(repr, absent))
     if len(absent) == len(columns):
         raise SchemaError(

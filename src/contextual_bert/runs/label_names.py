@@ -13,6 +13,7 @@ from contextual_bert.context import alike_warning, canonical, canonical_array
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import alike
 from contextual_bert.data import Split
+from contextual_bert.data.columns import odd_names
 from contextual_bert.errors import NAME, DataError, Message, joined
 from contextual_bert.evaluation import has_grades
 
@@ -160,6 +161,7 @@ def label_warnings(table: pa.Table, names: Sequence[str], label: str, split: Spl
         split: which rows are for training, None where that is not known.
     """
     found = [warning for group in alike(names) for warning in alike_warning(group, what="the labels", each="a class")]
+    found += odd_names(pa.array(names, pa.string()), what="the labels", each="a class")
     if split is None:
         return found
     column = table.column(label).take(pa.array(split.rows("train")))

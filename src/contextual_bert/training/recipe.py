@@ -414,7 +414,9 @@ class Recipe:
     @property
     def code_columns(self) -> tuple[str, ...]:
         """Columns that name things: items, customers, labels, and the categories of the schema."""
-        label = self.texts.label if self.texts is not None else None
+        # Grades are numbers: 1,5 and 1.50 as the decimal mark says. An order names words.
+        is_number = self.texts is not None and self.texts.is_ordinal and not self.texts.order
+        label = self.texts.label if self.texts is not None and not is_number else None
         named = tuple(name for name in (self.items, self.customer, label) if name is not None)
         return (
             named if self.schema is None else (*named, *context.ContextSchema.from_dict(dict(self.schema)).code_columns)

@@ -132,3 +132,13 @@ def test_dates_in_words_are_said() -> None:
     given = SchemaSettings(date_formats=("%Y年%m月%d日",))
     cells = [f"20{year}年{month}月{day}日" for day in range(1, 29) for month in range(1, 13) for year in range(10, 13)]
     assert infer_features(pa.table({"day": cells}), given).notes[0].kind == "date"
+
+
+def test_numbers_that_a_type_calls_categories_are_categories() -> None:
+    table = pa.table({"store": pa.array([row % 40 for row in range(900)]).dictionary_encode()})
+    found = infer_schema(table)
+    assert (found.notes[0].kind, found.notes[0].warning) == ("categorical", "")
+    assert "of categories, as its type says, so each number is a category" in found.notes[0].reason
+    assert encode_records(found.schema, [{"store": 7}, {"store": "7"}]).unknown == {}
+    forced = infer_schema(table, overrides={"store": "numerical"}).schema.features[0]
+    assert isinstance(forced, Numerical)

@@ -53,6 +53,15 @@ def test_a_word_that_the_schema_does_not_list_is_an_error_with_its_row() -> None
         encode_table(schema, pa.table({"age": ["34", "secret"]}))
 
 
+def test_numbers_of_which_most_are_missing_are_numbers() -> None:
+    ages = [*(str(18 + row % 60) for row in range(120)), *["k.A."] * 200, *["999"] * 40]
+    asked = SchemaSettings(missing_values=("age=999",))
+    (note,) = infer_features(pa.table({"age": ages}), asked).notes
+    assert (note.kind, note.missing, note.warning) == ("numerical", 240, "")
+    few = infer_schema(pa.table({"floor": [*(str(row % 9) for row in range(90)), *["unknown"] * 200]}))
+    assert few.notes[0].kind == "categorical"
+
+
 def test_floors_and_codes_stay_categories_and_that_is_said() -> None:
     found = infer_schema(pa.table({"floor": ["1", "2", "3", "ground"] * 20}))
     assert isinstance(found.schema.features[0], Categorical)

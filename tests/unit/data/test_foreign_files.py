@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from contextual_bert.context import encode_table, infer_schema
-from contextual_bert.data import read_table
+from contextual_bert.data import read_table, reading_lines
 from contextual_bert.errors import DataError
 
 pandas = pytest.importorskip("pandas")
@@ -213,3 +213,14 @@ def test_an_infinity_in_json_is_named_with_its_line(tmp_path: Path) -> None:
     path.write_text("".join(f'{{"v": {v}}}\n' for v in ("18446744073709551617", "Infinity")), encoding="utf-8")
     with pytest.raises(DataError, match=r"a.jsonl, line 2, column 'v': inf is not a value"):
         read_table(path)
+
+
+def test_letters_that_were_read_wrongly_before_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for city in ("Köln", "Gießen", "Orléans"):
+        broken = city.encode().decode("cp1252")
+        path.write_text(f"items,city\na,{broken}\n", encoding="utf-8")
+        (told,) = reading_lines(read_table(path))
+        assert f"{broken}' were written as UTF-8 and read as something else" in told
+        path.write_text(f"items,city\na,{city}\nb,SÃO PAULO\n", encoding="utf-8")
+        assert reading_lines(read_table(path)) == []

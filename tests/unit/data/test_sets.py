@@ -222,3 +222,11 @@ def _error_of(column: object) -> DataError:
     with pytest.raises(DataError) as caught:
         sets_of(column)
     return caught.value
+
+
+def test_items_that_say_missing_or_are_one_number_are_warned_of() -> None:
+    table = pa.table({"items": [["5", "nan"], ["5.0", "7"], ["5.10", "a:2"]]})
+    remarks = read_sets(table, items="items", policy=SetPolicy()).report.remarks
+    assert "warning: the items 'nan' may stand for a missing one, and each is an item" in remarks
+    assert "warning: the items '5' and '5.0' are one number, and each is an item of its own" in remarks
+    assert len(remarks) == 2

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from transformers import BertConfig, BertForSequenceClassification
 
+from contextual_bert.data import ReadSettings
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
 from contextual_bert.runs import inspect_table, inspect_texts, make_split, prepare_texts
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -260,3 +261,16 @@ def test_a_faulty_value_is_named_by_the_row_of_the_file(read: Any, checkpoint: s
     ages[row] = np.inf
     with pytest.raises(DataError, match=rf"reviews.parquet, row {row + 1}, column 'age': inf"):
         read(recipe, source=table(age=ages))
+
+
+def test_grades_are_read_with_the_decimal_mark(tmp_path: Path) -> None:
+    path = tmp_path / "stars.csv"
+    rows = [f"so it goes {row};{('1,5', '2,0', '2', '3,50')[row % 4]}" for row in range(200)]
+    path.write_text("\n".join(["text;stars", *rows]) + "\n", encoding="utf-8")
+    task = TextTask(checkpoint="x", label="stars", is_ordinal=True)
+    recipe = Recipe(data=str(path), texts=task, reading=ReadSettings(decimal=","))
+    found = inspect_texts(recipe, has_tokens=False)
+    assert any(line.startswith("3 grades, the lowest first: 1.5 (25.0%), 2 (50.0%), 3.5") for line in found.reading)
+    named = replace(recipe, texts=replace(task, is_ordinal=False))
+    told = " ".join(inspect_texts(named, has_tokens=False).reading)
+    assert "4 labels: " in told
