@@ -18,7 +18,7 @@ from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.registry import FITTED_BASELINES
 from contextual_bert.runs.run_files import CHECKPOINTS
-from contextual_bert.training.field_selection import FieldGain, Fold, can_select, field_gains, halves
+from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 
@@ -95,14 +95,14 @@ def cluster_codes(ready: PreparedSets) -> NDArray[np.int64]:
     return np.unique(customers, return_inverse=True)[1].astype(np.int64)
 
 
-def folds_of(ready: PreparedSets, clusters: NDArray[np.int64]) -> list[Fold]:
-    """Return the folds that are like the split: of a split by time the later half is asked about."""
+def folds_of(ready: PreparedSets, clusters: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the places of the sets that are asked about in each fold: of a split by time those of the later half."""
     if ready.split.by != "time" or ready.split.column is None:
-        return halves(clusters, seed=0)
+        return folds_by_cluster(clusters)
     times = ready.split.select(ready.sets, "train").table.select([ready.split.column])
     formats = ready.recipe.reading.date_formats
     parts = split_by_time(times, ready.split.column, validation=0.5, test=0.0, date_formats=formats).assignment
-    return [Fold(np.flatnonzero(parts == 0), np.flatnonzero(parts == 1))]
+    return [np.flatnonzero(parts == 1)]
 
 
 def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
@@ -111,15 +111,15 @@ def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
         return [f"field selection: all {number} fields of the context are kept ({how})"]
     listed = ", ".join(map(repr, names))
     return [
-        f"field selection: {len(names)} of {number} fields of the context are silenced ({how}): {listed}. Half of the "
-        "training part, predicted from the other half, is predicted no better with their values. To keep all fields, "
-        "set field_selection='off'."
+        f"field selection: {len(names)} of {number} fields of the context are silenced ({how}): {listed}. What "
+        "their values tell of some sets of the training part does not hold for the others beyond chance. To keep all "
+        "fields, set field_selection='off'."
     ]
 
 
 def _gain_lines(gains: Sequence[FieldGain]) -> list[str]:
-    kept = sorted((gain for gain in gains if gain.is_useful), key=lambda gain: -max(gain.alone, gain.last))
+    kept = sorted((gain for gain in gains if gain.is_useful), key=lambda gain: -gain.nats)
     if not kept:
         return ["field selection: no field is left, so the context says nothing to this run"]
-    listed = ", ".join(f"{gain.name!r} {max(gain.alone, gain.last):.3f}" for gain in kept)
-    return [f"field selection: kept, with their gain in nats an item: {listed}"]
+    listed = ", ".join(f"{gain.name!r} {gain.nats:.3f}" for gain in kept)
+    return [f"field selection: kept, with the gain of each alone in nats an item: {listed}"]

@@ -1,91 +1,82 @@
-"""Which fields of the context help to predict an item: decided before a training, from the training part alone.
+"""Choose the fields of the context that help to predict an item, from the training part, before a training.
 
-A field that says nothing is learned by heart, and costs more than any method gains. A small model is fitted to one half
-of the training part and asked about the other. A field stays if the other half is predicted better with its values than
-without them, and better than with the values of other sets. Knows no recipe and no run. Paper: not there; decision 036.
+A field that says nothing is learned by heart, and costs more than any method gains. Whether a field says something is
+estimated in closed form: what the other items of a set do not tell about an item is averaged over the sets of each
+value, and compared with the same averages of other customers. Paper: not there; decision 036.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional
+from scipy import sparse
 
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.forms import FORMS
 from contextual_bert.data import SequenceDataset, cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError
 
-FEWEST_SETS, FEWEST_CLUSTERS = 1_000, 100  # below either, chance decides too often: all fields stay
-LEAST_Z = 3.0  # standard errors that a gain must lie above 0: one field of nothing in 700 does
-HIDDEN_SIZE = 128
-FIELD_DROPOUT, DROPOUT = 0.5, 0.1
-LEARNING_RATE, FORGOTTEN_PER_EPOCH, MOST_DECAY = 3e-3, 0.12, 2.0
-EPOCHS, FEWEST_STEPS, MOST_STEPS = 10, 600, 2_000
-ITEMS_A_STEP, LARGEST_BATCH = 1_536, 256
-ITEMS_ASKED = 20_000  # of both halves together
-WARM_UP = 0.1
-_FIRST_SCALE = 0.05
+Floats = NDArray[np.float32]  # accurate enough for means and half of the memory
+Places = NDArray[np.int64]
+
+FEWEST_SETS, FEWEST_CLUSTERS = 400, 100  # below either even strong fields are missed: all fields stay
+LEAST_Z = 3.0  # standard errors that a gain must lie above 0: of two tests, so one field of nothing in 370 does
+NUM_FOLDS = 5
+MOST_ITEMS = 200_000  # that are looked at: a choice costs seconds, also on a large table
+NUM_DIRECTIONS, NUM_COMMON = 64, 64  # coordinates of an item: of what it occurs with, and of the commonest items
+NUM_PAIRED = 16  # coordinates of the item and of the others, whose products say that a field matters beside some items
+# Ridge of the regression on the others, in items. A regression that fits a small table closely leaves residuals whose
+# means over some sets and over the rest cancel: a field that the others tell well is then lost.
+DOUBTED_OTHERS = 5_000.0
+DOUBTED = 250.0  # a value seen with fewer items than this is mostly chance, and counts for less
+_DOUBTED_ITEM, _SMALLEST, _FURTHEST = 5.0, 1e-6, 3.0
 
 
 @dataclass(frozen=True)
 class FieldGain:
-    """What a field gains on sets that the small model was not fitted to, in nats an item.
+    """Gain of one field on sets of other customers, and how far it is from chance.
 
     Args:
         name: of the field.
-        alone: cross-entropy without any field minus that with this field alone.
-        alone_z: how many standard errors it is below that with the values of other sets.
-        last: cross-entropy with all other fields minus that with all fields.
-        last_z: the same of ``last``.
+        nats: estimated gain in cross-entropy an item, given the other items of the set and no other field.
+        z: standard errors, over customers, that the agreement between customers lies above 0.
 
     Example:
-        >>> FieldGain("age", alone=0.02, alone_z=9.0, last=-0.001, last_z=0.2).is_useful
+        >>> FieldGain("age", nats=0.02, z=9.0).is_useful
         True
-        >>> FieldGain("noise", alone=-0.002, alone_z=0.5, last=-0.001, last_z=0.2).is_useful
+        >>> FieldGain("noise", nats=0.0001, z=1.5).is_useful
         False
     """
 
     name: str
-    alone: float
-    alone_z: float
-    last: float
-    last_z: float
+    nats: float
+    z: float
 
     @property
     def is_useful(self) -> bool:
-        """Whether the field helps alone, or beside the others. One that others can stand in for helps alone."""
-        return (self.alone > 0 and self.alone_z > LEAST_Z) or (self.last > 0 and self.last_z > LEAST_Z)
+        """Whether the values of the field tell items of other customers beyond chance."""
+        return self.z > LEAST_Z
 
 
-class Fold(NamedTuple):
-    """Places of the sets that are fitted to, and of those that are asked about."""
-
-    fitted: NDArray[np.int64]
-    asked: NDArray[np.int64]
-
-
-def halves(clusters: NDArray[np.int64], *, seed: int) -> list[Fold]:
-    """Split sets into two halves, each asked about once; the sets of one cluster stay together.
+def folds_by_cluster(clusters: NDArray[np.int64], *, num_folds: int = NUM_FOLDS, seed: int = 0) -> list[Places]:
+    """Return the places of the sets of each fold; the sets of one cluster stay together.
 
     Args:
         clusters: number of the customer of each set.
+        num_folds: how many.
         seed: of the draw.
 
     Example:
-        >>> first, second = halves(np.array([0, 0, 1, 2]), seed=0)
-        >>> sorted([*first.asked, *second.asked])
+        >>> folds = folds_by_cluster(np.array([0, 0, 1, 2]), num_folds=2)
+        >>> sorted(np.concatenate(folds))
         [np.int64(0), np.int64(1), np.int64(2), np.int64(3)]
     """
-    numbers = np.unique(clusters)
-    order = np.random.default_rng(seed).permutation(len(numbers))
-    is_first = np.isin(clusters, numbers[order[: len(numbers) // 2]])
-    first, second = np.flatnonzero(is_first), np.flatnonzero(~is_first)
-    return [Fold(first, second), Fold(second, first)]
+    numbers, owners = np.unique(clusters, return_inverse=True)
+    fold_of = np.random.default_rng(seed).permutation(len(numbers))[owners] % num_folds
+    return [np.flatnonzero(fold_of == number) for number in range(num_folds)]
 
 
 def can_select(num_sets: int, num_clusters: int) -> bool:
@@ -96,256 +87,169 @@ def can_select(num_sets: int, num_clusters: int) -> bool:
 def field_gains(
     dataset: SequenceDataset,
     layout: Sequence[FeatureLayout],
-    folds: Sequence[Fold],
+    folds: Sequence[Places],
     clusters: NDArray[np.int64],
     *,
     vocab_size: int,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[FieldGain]:
-    """Measure what each field of the context helps to predict an item from the others of its set.
+    """Estimate what each field of the context helps to predict an item beside the others of its set.
 
     Formula:
-        h = ReLU(W mean(x_j of the other items) + sum over the fields f of k_f (t_f - mean t_f) + b);
-        Pr(item w) = softmax(U h + d)_w over the items of the batch that the set does not show
+        e_ij = y(w_ij) - W mean_k(y(w_ik), k != j);  F_i = sum_j [e_ij, e_ij (x) u_ij];
+        B_t = sum_i z_it F_i / (sum_i n_i z_it^2 + kappa), over the sets that are fitted to;
+        gain = c^2 / (2 q n),  c = sum_i <F_i, z_i B>,  q = sum_i n_i |z_i B|^2, over the n items that are asked about
 
     Symbols:
-        t_f the vector of the field's value; k_f 0 or 1, drawn at random while fitting, so that one model serves every
-        choice of fields. The mean is taken off, so that a field without a message is the same as no field.
+        w_ij item j of set i, of n_i items; y(w) coordinates of an item, of mean 0 and covariance 1 over all items; W a
+        ridge regression on the mean of the other items; u_ij that mean with covariance 1; (x) the outer product of the
+        leading coordinates; z_i what the field's value adds up in a linear model (a 1 for a category, the components of
+        a vector), less its mean; kappa ``DOUBTED``.
+
+    e and e (x) u have a test each, and the larger z counts. A field that matters only beside certain items leaves the
+    mean of e as it is, but not that of e (x) u. No value of a field enters e or u. So the z of a field that is
+    independent of the sets has mean 0 and variance 1 at most, whatever the coordinates are. Coordinates are scaled by
+    the items' shares. Half a squared distance of two means is then a Kullback-Leibler divergence to second order, so
+    the gain of a small effect is in nats.
 
     Args:
         dataset: the training sets.
         layout: the fields, in any order.
-        folds: of ``halves``, or the earlier sets and the later ones.
+        folds: places of the sets that are asked about, after fitting to all others: of ``folds_by_cluster``, or the
+            later half alone.
         clusters: number of the customer of each set; standard errors are over customers.
         vocab_size: ids are below it.
-        seed: of the weights, the order and the permutations.
         progress: called with (parts done, parts in all).
 
     Raises:
         ConfigurationError: a fold has no set to fit to, or none to ask about.
+
+    Reference: Greenacre (1984), Theory and Applications of Correspondence Analysis, for the coordinates.
     """
-    if any(len(fold.fitted) == 0 or len(fold.asked) == 0 for fold in folds):
+    if any(not 0 < len(fold) < len(dataset) for fold in folds):
         raise ConfigurationError("A fold has no set on one side. Give more sets, or more customers.")
-    context, dataset = _Terms(layout, dataset.context), dataset.with_context({})
-    most = ITEMS_ASKED // len(folds)
 
     def told(done: int) -> None:
         if progress is not None:
-            progress(done, len(folds) + len(layout))
+            progress(done, 1 + len(layout))
 
-    probes: list[_Probe] = []
-    for number, fold in enumerate(folds):
-        generator = torch.Generator().manual_seed(2 * seed + number)
-        fitted = dataset.subset(torch.from_numpy(fold.fitted))
-        model = _fit(fitted, context, torch.from_numpy(fold.fitted), vocab_size, generator)
-        probes.append(_Probe(model, dataset, context, fold.asked, most, generator))
-        told(number + 1)
-    owners = np.unique(np.concatenate([clusters[probe.owners] for probe in probes]), return_inverse=True)[1]
-
-    def losses(kept: Tensor, permuted: int | None = None) -> NDArray[np.float64]:
-        return np.concatenate([probe.losses(kept, permuted) for probe in probes])
-
-    num_fields = len(layout)
-    every, none = torch.ones(num_fields), torch.zeros(num_fields)
-    with_all, without = losses(every), losses(none)
+    rows = _sample(dataset.sizes, MOST_ITEMS)
+    residuals = _residuals(dataset, rows, _coordinates(dataset, vocab_size))
+    inside = [np.flatnonzero(np.isin(rows, fold)) for fold in folds]
+    owners = np.unique(clusters[rows], return_inverse=True)[1]
+    told(1)
     gains: list[FieldGain] = []
     for number, shape in enumerate(layout):
-        others, own = every.clone(), none.clone()
-        others[number], own[number] = 0.0, 1.0
-        with_own = losses(own)
-        gains.append(
-            FieldGain(
-                shape.name,
-                alone=float((without - with_own).mean()),
-                alone_z=_standard_errors(losses(own, number) - with_own, owners),
-                last=float((losses(others) - with_all).mean()),
-                last_z=_standard_errors(losses(every, number) - with_all, owners),
-            )
-        )
-        told(len(folds) + number + 1)
+        terms = _terms(shape, dataset.context[shape.name][torch.from_numpy(rows)])
+        gains.append(_gain(shape.name, terms, residuals, inside, owners))
+        told(number + 2)
     return gains
 
 
-class _Terms:
-    """The encoded context as weights that are added up: their places in one table, and how much each counts."""
+class _Residuals(NamedTuple):
+    """What the other items do not tell, added up over each set, and the number of items of each set.
 
-    def __init__(self, layout: Sequence[FeatureLayout], context: Mapping[str, Tensor]) -> None:
-        places: list[Tensor] = []
-        amounts: list[Tensor] = []
-        fields: list[int] = []
-        start = 0
-        for number, shape in enumerate(layout):
-            form = FORMS[shape.form]
-            own_places, own_amounts = form.terms(shape, context[shape.name])
-            places.append(start + own_places)
-            amounts.append(own_amounts.float())
-            fields += [number] * own_places.shape[1]
-            start += form.num_terms(shape)
-        self.places, self.amounts = torch.cat(places, dim=1), torch.cat(amounts, dim=1)
-        self.field_of_column = torch.tensor(fields)
-        num_terms = torch.tensor([FORMS[shape.form].num_terms(shape) for shape in layout])
-        self.field_of_term = torch.repeat_interleave(torch.arange(len(layout)), num_terms)
-        self.num_fields, self.num_terms = len(layout), start
+    Shapes: sums (sets, coordinates and products); sizes (sets,). The first ``num_coordinates`` are of an item.
+    """
 
-    def means(self, rows: Tensor) -> Tensor:
-        """Return how much each term counts on average, apart for each field: (fields, terms)."""
-        shares = torch.zeros(self.num_terms)
-        shares.index_add_(0, self.places[rows].flatten(), self.amounts[rows].flatten())
-        means = torch.zeros(self.num_fields, self.num_terms)
-        means[self.field_of_term, torch.arange(self.num_terms)] = shares / len(rows)
-        return means
+    sums: Floats
+    sizes: Floats
+    num_coordinates: int
 
 
-class _SmallModel(nn.Module):
-    """The model of ``field_gains``."""
-
-    def __init__(self, vocab_size: int, means: Tensor, counts: Tensor, generator: torch.Generator) -> None:
-        super().__init__()
-
-        def drawn(*shape: int) -> nn.Parameter:
-            return nn.Parameter(_FIRST_SCALE * torch.randn(*shape, generator=generator))
-
-        self.means = means
-        self.items, self.output = drawn(vocab_size, HIDDEN_SIZE), drawn(vocab_size, HIDDEN_SIZE)
-        self.terms = drawn(means.shape[1], HIDDEN_SIZE)
-        self.mixing = nn.Parameter(torch.eye(HIDDEN_SIZE))
-        self.bias = nn.Parameter(torch.zeros(HIDDEN_SIZE))
-        self.popularity = nn.Parameter(((counts + 0.5) / (counts + 0.5).sum()).log())
-
-    def start_with(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
-        """Take vectors of items from which of them occur together."""
-        for weight, vectors in ((self.items, inputs), (self.output, outputs)):
-            rows = np.flatnonzero(vectors.any(axis=1))
-            if len(rows):
-                scaled = vectors[rows] * (_FIRST_SCALE / max(vectors[rows].std(), 1e-12))
-                weight.data[torch.from_numpy(rows)] = torch.from_numpy(scaled).to(weight)
-
-    def states(self, sets: "_Sets", places: Tensor, amounts: Tensor, kept: Tensor) -> Tensor:
-        """Return h of each position: (sets, length, hidden)."""
-        vectors = self.items[sets.ids] * sets.is_real[..., None]
-        others = (vectors.sum(dim=1, keepdim=True) - vectors) / (sets.lengths - 1).clamp(min=1)[:, None, None]
-        told = functional.embedding_bag(places, self.terms, per_sample_weights=amounts, mode="sum")
-        told = told - kept @ (self.means @ self.terms)
-        return (others @ self.mixing + told[:, None] + self.bias).relu()
-
-    def losses(self, states: Tensor, sets: "_Sets") -> Tensor:
-        """Return the cross-entropy of each real position among the items of the batch that its set does not show."""
-        candidates, targets = torch.unique(sets.ids[sets.is_real], return_inverse=True)
-        logits = states[sets.is_real] @ self.output[candidates].T + self.popularity[candidates]
-        places = torch.full_like(sets.ids, -1)
-        places[sets.is_real] = targets
-        of_set = sets.is_real.nonzero()[:, 0]
-        shown = places[of_set]
-        is_shown = torch.zeros(len(targets), len(candidates) + 1, dtype=torch.bool)
-        is_shown.scatter_(1, torch.where(shown < 0, len(candidates), shown), True)
-        is_shown[torch.arange(len(targets)), targets] = False
-        return functional.cross_entropy(logits.masked_fill(is_shown[:, :-1], -torch.inf), targets, reduction="none")
+def _sample(sizes: NDArray[np.int64], most_items: int) -> NDArray[np.int64]:
+    """Return the places of as many sets, drawn at random, as have this number of items."""
+    order = np.random.default_rng(0).permutation(len(sizes))
+    return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), most_items, side="right")))])
 
 
-class _Sets(NamedTuple):
-    """Some sets, padded: ids, is_real (sets, length), lengths (sets,)."""
-
-    ids: Tensor
-    is_real: Tensor
-    lengths: Tensor
-
-    @classmethod
-    def of(cls, dataset: SequenceDataset, rows: Tensor) -> "_Sets":
-        batch = dataset.__getitems__(rows)
-        return cls(batch.input_ids, torch.arange(batch.input_ids.shape[1]) < batch.lengths[:, None], batch.lengths)
-
-
-def _fit(
-    dataset: SequenceDataset,
-    context: _Terms,
-    rows: Tensor,
-    vocab_size: int,
-    generator: torch.Generator,
-) -> _SmallModel:
-    """Fit the model to sets whose contexts are these rows; each field is left out at random."""
-    counts = torch.bincount(dataset.input_ids, minlength=vocab_size).float()
-    model = _SmallModel(vocab_size, context.means(rows), counts, generator)
-    vectors = cooccurrence_vectors(dataset, vocab_size=vocab_size, size=HIDDEN_SIZE, seed=0, has_context=False)
-    model.start_with(*vectors)
-    batch_size = int(np.clip(ITEMS_A_STEP / float(dataset.sizes.mean()), 1, min(LARGEST_BATCH, len(dataset))))
-    steps_of_epoch = max(1, len(dataset) // batch_size)
-    num_steps = min(MOST_STEPS, max(FEWEST_STEPS, EPOCHS * steps_of_epoch))
-    weights = [model.items, model.output, model.terms, model.mixing]
-    decay = min(FORGOTTEN_PER_EPOCH / (LEARNING_RATE * steps_of_epoch), MOST_DECAY)
-    groups = [
-        {"params": weights, "weight_decay": decay},
-        {"params": [model.bias, model.popularity], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, LEARNING_RATE, total_steps=num_steps + 1, pct_start=WARM_UP
-    )
-    order = torch.randperm(len(dataset), generator=generator)
-    with torch.enable_grad():
-        for step in range(num_steps):
-            place = step % steps_of_epoch
-            if place == 0 and step:
-                order = torch.randperm(len(dataset), generator=generator)
-            chosen = order[place * batch_size : (place + 1) * batch_size]
-            sets, own = _Sets.of(dataset, chosen), rows[chosen]
-            kept = (torch.rand(len(chosen), context.num_fields, generator=generator) >= FIELD_DROPOUT).float()
-            amounts = context.amounts[own] * kept[:, context.field_of_column]
-            states = model.states(sets, context.places[own], amounts, kept)
-            is_on = torch.rand(states.shape, generator=generator) >= DROPOUT
-            loss = model.losses(states * is_on / (1 - DROPOUT), sets).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-    return model
+def _coordinates(dataset: SequenceDataset, vocab_size: int) -> Floats:
+    """Return coordinates of each item, with mean 0 and covariance 1 over the items of all sets: (vocab_size, size)."""
+    counts = np.bincount(dataset.input_ids.numpy(), minlength=vocab_size).astype(np.float64)
+    shares = counts / counts.sum()
+    num_real = int((counts > 0).sum())
+    vectors = cooccurrence_vectors(
+        dataset, vocab_size=vocab_size, size=min(NUM_DIRECTIONS, num_real), seed=0, has_context=False
+    )[1]
+    common = np.argsort(-counts, kind="stable")[: min(NUM_COMMON, num_real)]
+    indicators = np.zeros((vocab_size, len(common)))
+    indicators[common, np.arange(len(common))] = 1.0
+    raw = np.concatenate([vectors / np.sqrt(counts + _DOUBTED_ITEM)[:, None], indicators], axis=1)
+    raw = np.sqrt(shares)[:, None] * (raw - shares @ raw)
+    lengths = np.linalg.norm(raw, axis=0)
+    basis, upper = np.linalg.qr(raw[:, lengths > 1e-12] / lengths[lengths > 1e-12])
+    basis = basis[:, np.abs(np.diag(upper)) > 1e-6]  # a column that others make up adds none
+    scaled = basis / np.sqrt(np.maximum(shares, 1e-300))[:, None] * (shares > 0)[:, None]
+    return scaled.astype(np.float32)
 
 
-class _Probe:
-    """A fitted model and the sets that it is asked about."""
-
-    def __init__(
-        self,
-        model: _SmallModel,
-        dataset: SequenceDataset,
-        context: _Terms,
-        asked: NDArray[np.int64],
-        most_items: int,
-        generator: torch.Generator,
-    ) -> None:
-        num_sets = max(2, int(most_items / float(dataset.sizes[asked].mean())))
-        chosen = torch.from_numpy(asked)[torch.randperm(len(asked), generator=generator)[:num_sets]]
-        self.rows, donors = chosen.sort().values, chosen
-        self.donors = donors  # the rows in another order: each has the context of another set
-        self.model, self.context = model, context
-        size = max(1, min(LARGEST_BATCH, int(ITEMS_A_STEP / float(dataset.sizes[asked].mean()))))
-        self.blocks = [
-            (_Sets.of(dataset, self.rows[start : start + size]), slice(start, start + size))
-            for start in range(0, len(self.rows), size)
-        ]
-        self.owners = np.repeat(self.rows.numpy(), dataset.sizes[self.rows.numpy()])
-
-    @torch.no_grad()
-    def losses(self, kept: Tensor, permuted: int | None) -> NDArray[np.float64]:
-        """Return the cross-entropy of each item with these fields, one of them with the values of other sets."""
-        context, found = self.context, list[Tensor]()
-        for sets, block in self.blocks:
-            rows = self.rows[block]
-            places, amounts = context.places[rows], context.amounts[rows]
-            if permuted is not None:
-                is_field = context.field_of_column == permuted
-                donors = self.donors[block]
-                places[:, is_field] = context.places[donors][:, is_field]
-                amounts[:, is_field] = context.amounts[donors][:, is_field]
-            amounts = amounts * kept[context.field_of_column]
-            states = self.model.states(sets, places, amounts, kept.expand(len(rows), -1))
-            found.append(self.model.losses(states, sets))
-        return torch.cat(found).double().numpy()
+def _residuals(dataset: SequenceDataset, rows: NDArray[np.int64], coordinates: Floats) -> _Residuals:
+    """Return what the others of a set do not tell of its items, of the sets in these rows."""
+    sizes = dataset.sizes[rows]
+    of_set = np.repeat(np.arange(len(rows)), sizes)
+    starts = np.cumsum(sizes) - sizes
+    places = np.arange(len(of_set)) - starts[of_set] + dataset.offsets.numpy()[rows][of_set]
+    own = coordinates[dataset.input_ids.numpy()[places]]
+    num_others = np.maximum(sizes - 1, 1)[of_set, None].astype(np.float32)
+    others = (np.add.reduceat(own, starts, axis=0)[of_set] - own) / num_others
+    gram = others.T @ others
+    gram[np.diag_indices_from(gram)] += max(DOUBTED_OTHERS / len(own) * np.trace(gram) / max(len(gram), 1), _SMALLEST)
+    left = own - others @ np.linalg.solve(gram, others.T @ own)
+    beside = _clipped(_whitened(others[:, :NUM_PAIRED]))
+    leading = _clipped(left[:, :NUM_PAIRED])
+    paired = [np.add.reduceat(leading * beside[:, [column]], starts, axis=0) for column in range(beside.shape[1])]
+    sums = np.concatenate([np.add.reduceat(left, starts, axis=0), *paired], axis=1)
+    weights = sizes.astype(np.float32)
+    return _Residuals(sums - np.outer(weights, sums.sum(axis=0) / weights.sum()), weights, left.shape[1])
 
 
-def _standard_errors(differences: NDArray[np.float64], owners: NDArray[np.int64]) -> float:
-    """Return the mean of differences in standard errors over their owners."""
-    mean = float(differences.mean())
-    sums = np.bincount(owners, weights=differences - mean)
-    error = float(np.sqrt((sums**2).sum())) / len(differences)
-    return mean / error if error > 0 else 0.0
+def _whitened(values: Floats) -> Floats:
+    eigenvalues, directions = np.linalg.eigh(values.T @ values / len(values))
+    scales = 1 / np.sqrt(np.maximum(eigenvalues, _SMALLEST * max(eigenvalues.max(initial=0.0), _SMALLEST)))
+    return (values @ (directions * scales) @ directions.T).astype(np.float32, copy=False)
+
+
+def _clipped(values: Floats) -> Floats:
+    """Return the values with the far ones nearer: a product of two rare items would outweigh all others."""
+    return np.clip(values, -_FURTHEST, _FURTHEST)
+
+
+def _terms(shape: FeatureLayout, values: torch.Tensor) -> sparse.csr_matrix:
+    """Return what the values of a field add up in a linear model: (sets, terms)."""
+    form = FORMS[shape.form]
+    places, amounts = form.terms(shape, values)
+    rows = np.repeat(np.arange(len(places)), places.shape[1])
+    shape_of_matrix = (len(places), form.num_terms(shape))
+    return sparse.csr_matrix((amounts.double().numpy().ravel(), (rows, places.numpy().ravel())), shape=shape_of_matrix)
+
+
+def _gain(
+    name: str, terms: sparse.csr_matrix, residuals: _Residuals, folds: Sequence[Places], owners: NDArray[np.int64]
+) -> FieldGain:
+    """Return the gain of one field, whose terms these are."""
+    # Two sets of different folds are compared twice, once from each side: the variance of the sum is twice the sum of
+    # the variances.
+    times_compared = 2.0 if len(folds) > 1 else 1.0
+    sums, sizes = residuals.sums, residuals.sizes
+    moments, totals = terms.T @ sums, sums.sum(axis=0)
+    counts, squares = terms.T @ sizes, terms.multiply(terms).T @ sizes
+    tests = [slice(residuals.num_coordinates), slice(residuals.num_coordinates, sums.shape[1])]
+    agreement, variance, square, num_items = np.zeros(2), np.zeros(2), np.zeros(2), 0.0
+    for fold in folds:
+        own, own_sums, own_sizes = terms[fold], sums[fold], sizes[fold]
+        num_fitted = sizes.sum() - own_sizes.sum()
+        mean = (counts - own.T @ own_sizes) / num_fitted
+        fitted = moments - own.T @ own_sums - np.outer(mean, totals - own_sums.sum(axis=0))
+        spread = squares - own.multiply(own).T @ own_sizes - num_fitted * mean**2
+        effects = fitted / (np.maximum(spread, 0.0) + DOUBTED)[:, None]
+        predicted = own @ effects - mean @ effects
+        num_items += float(own_sizes.sum())
+        for number, test in enumerate(tests):
+            products = (own_sums[:, test] * predicted[:, test]).sum(axis=1, dtype=np.float64)
+            centred = products - own_sizes * (products.sum() / own_sizes.sum())
+            agreement[number] += products.sum()
+            variance[number] += (np.bincount(owners[fold], weights=centred) ** 2).sum()
+            square[number] += (own_sizes * (predicted[:, test] ** 2).sum(axis=1)).sum()
+    z = agreement / np.sqrt(np.maximum(times_compared * variance, 1e-30))
+    nats = np.maximum(agreement, 0.0) ** 2 / np.maximum(2 * square * num_items, 1e-30)
+    return FieldGain(name, nats=float(nats[z > LEAST_Z].sum()), z=float(z.max()))

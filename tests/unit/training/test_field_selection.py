@@ -6,8 +6,9 @@ import torch
 
 from contextual_bert.context import FeatureLayout
 from contextual_bert.data import SequenceDataset
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.training import field_selection
-from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, halves
+from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
 
 NUM_SETS, NUM_RESERVED, VOCAB_SIZE = 1_500, 3, 43
 
@@ -16,22 +17,25 @@ def categorical(name: str, num_values: int) -> FeatureLayout:
     return FeatureLayout(name, "categorical", num_values + 2, 0, 4)
 
 
-def gains_of(
-    items: np.ndarray, context: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> dict[str, FieldGain]:
-    monkeypatch.setattr(field_selection, "FEWEST_STEPS", 200)
+def dataset_of(items: np.ndarray, context: dict[str, np.ndarray]) -> tuple[SequenceDataset, list[FeatureLayout]]:
     dataset = SequenceDataset(
         NUM_RESERVED + items.ravel(),
         np.arange(len(items) + 1) * items.shape[1],
         context={name: torch.from_numpy(2 + values) for name, values in context.items()},
     )
-    layout = [categorical(name, int(values.max()) + 1) for name, values in context.items()]
-    clusters = np.arange(len(items))
-    found = field_gains(dataset, layout, halves(clusters, seed=0), clusters, vocab_size=VOCAB_SIZE)
+    return dataset, [categorical(name, int(values.max()) + 1) for name, values in context.items()]
+
+
+def gains_of(
+    items: np.ndarray, context: dict[str, np.ndarray], *, clusters: np.ndarray | None = None
+) -> dict[str, FieldGain]:
+    clusters = np.arange(len(items)) if clusters is None else clusters
+    dataset, layout = dataset_of(items, context)
+    found = field_gains(dataset, layout, folds_by_cluster(clusters), clusters, vocab_size=VOCAB_SIZE)
     return {gain.name: gain for gain in found}
 
 
-def test_a_field_that_the_items_follow_is_kept_and_random_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_that_the_items_follow_is_kept_and_random_ones_are_not() -> None:
     random = np.random.default_rng(0)
     taste = random.integers(0, 4, NUM_SETS)
     items = np.stack([random.permutation(10)[:4] for _ in range(NUM_SETS)]) + 10 * taste[:, None]
@@ -43,61 +47,95 @@ def test_a_field_that_the_items_follow_is_kept_and_random_ones_are_not(monkeypat
         "many": random.integers(0, 300, NUM_SETS),
         "coin": random.integers(0, 2, NUM_SETS),
     }
-    gains = gains_of(items, context, monkeypatch)
+    gains = gains_of(items, context)
     assert {name: gain.is_useful for name, gain in gains.items()} == {
         "taste": True,
         "few": False,
         "many": False,
         "coin": False,
     }
-    assert gains["taste"].alone > 0.05
-    assert max(gains[name].last for name in ("few", "many", "coin")) < 0.01
+    assert gains["taste"].nats > 0.05
+    assert max(gains[name].nats for name in ("few", "many", "coin")) == 0
 
 
-def test_a_field_that_only_matters_beside_another_item_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_that_only_matters_beside_another_item_is_kept() -> None:
     """Sets (a, c), (b, d) where the switch is off and (a, d), (b, c) where it is on: all items are as likely."""
     random = np.random.default_rng(1)
     first, switch = random.integers(0, 2, NUM_SETS), random.integers(0, 2, NUM_SETS)
     items = np.stack([first, 2 + (first ^ switch), 4 + random.integers(0, 36, NUM_SETS)], axis=1)
-    gains = gains_of(items, {"switch": switch, "coin": random.integers(0, 2, NUM_SETS)}, monkeypatch)
+    gains = gains_of(items, {"switch": switch, "coin": random.integers(0, 2, NUM_SETS)})
     assert gains["switch"].is_useful
     assert not gains["coin"].is_useful
 
 
-def test_two_fields_that_say_the_same_are_both_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_fields_that_say_the_same_are_both_kept() -> None:
     """Beside its double a field gains nothing; silencing both by that would lose what they say."""
     random = np.random.default_rng(2)
     taste = random.integers(0, 4, NUM_SETS)
     items = 10 * taste[:, None] + np.stack([random.permutation(10)[:4] for _ in range(NUM_SETS)])
     items[:, 1:] = np.stack([random.permutation(40)[:3] for _ in range(NUM_SETS)])
-    gains = gains_of(items, {"taste": taste, "double": 3 - taste}, monkeypatch)
+    gains = gains_of(items, {"taste": taste, "double": 3 - taste})
     assert gains["taste"].is_useful
     assert gains["double"].is_useful
 
 
-def test_sets_of_one_customer_are_on_one_side() -> None:
+def test_random_fields_have_the_z_of_chance() -> None:
+    """Fields of 300 customers, each with sets of one taste: the sets of a customer are one observation."""
+    random = np.random.default_rng(4)
+    customer = random.integers(0, 300, NUM_SETS)
+    taste = random.integers(0, 4, 300)[customer]
+    items = 10 * taste[:, None] + np.stack([random.permutation(10)[:4] for _ in range(NUM_SETS)])
+    context = {
+        f"{size}-{number}": random.integers(0, size, 300)[customer] for size in (2, 20, 400) for number in range(20)
+    }
+    gains = gains_of(items, context, clusters=customer)
+    z = np.array([gain.z for gain in gains.values()])
+    assert not any(gain.is_useful for gain in gains.values())
+    assert abs(z.mean() - 0.56) < 0.5  # the larger of two standard normal numbers has mean 0.56 and deviation 0.83
+    assert 0.4 < z.std() < 1.3
+
+
+def test_a_large_table_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    taste = random.integers(0, 2, NUM_SETS)
+    items = 20 * taste[:, None] + np.stack([random.permutation(20)[:4] for _ in range(NUM_SETS)])
+    items[:, 1:] = np.stack([random.permutation(40)[:3] for _ in range(NUM_SETS)])
+    every = gains_of(items, {"taste": taste})["taste"].z
+    monkeypatch.setattr(field_selection, "MOST_ITEMS", NUM_SETS)
+    quarter = gains_of(items, {"taste": taste})["taste"].z
+    assert quarter == pytest.approx(every / 2, rel=0.25)  # a quarter of the sets have half of the standard errors
+
+
+@pytest.mark.parametrize("num_items", [1, 12])
+def test_sets_of_one_item_have_no_others(num_items: int) -> None:
+    random = np.random.default_rng(6)
+    taste = random.integers(0, 2, NUM_SETS)
+    items = (random.integers(0, 6, NUM_SETS) + 6 * taste)[:, None] % num_items
+    gain = gains_of(items, {"taste": taste})["taste"]
+    assert gain.is_useful is (num_items > 1)
+    assert np.isfinite([gain.z, gain.nats]).all()
+
+
+def test_sets_of_one_customer_are_in_one_fold() -> None:
     clusters = np.repeat(np.arange(20), 3)
-    first, second = halves(clusters, seed=3)
-    assert not {*clusters[first.fitted]} & {*clusters[first.asked]}
-    assert sorted([*first.asked, *second.asked]) == list(range(60))
-    assert np.array_equal(first.fitted, second.asked)
+    folds = folds_by_cluster(clusters, num_folds=4, seed=3)
+    assert sorted(np.concatenate(folds)) == list(range(60))
+    assert [len(fold) for fold in folds] == [15] * 4
+    assert sum(len({*clusters[fold]}) for fold in folds) == 20
+
+
+def test_a_fold_of_all_sets_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="more sets"):
+        field_gains(*dataset_of(np.zeros((3, 2), dtype=int), {}), [np.arange(3)], np.arange(3), vocab_size=VOCAB_SIZE)
 
 
 @pytest.mark.parametrize(
-    ("num_sets", "num_clusters", "expected"), [(999, 999, False), (1_000, 99, False), (1_000, 100, True)]
+    ("num_sets", "num_clusters", "expected"), [(399, 399, False), (400, 99, False), (400, 100, True)]
 )
 def test_few_sets_or_few_customers_decide_nothing(num_sets: int, num_clusters: int, expected: bool) -> None:
     assert can_select(num_sets, num_clusters) is expected
 
 
-@pytest.mark.parametrize(
-    ("gain", "is_useful"),
-    [
-        (FieldGain("f", alone=0.01, alone_z=3.1, last=-0.1, last_z=0.0), True),
-        (FieldGain("f", alone=-0.01, alone_z=9.0, last=0.001, last_z=3.1), True),
-        (FieldGain("f", alone=-0.01, alone_z=9.0, last=0.001, last_z=2.9), False),
-        (FieldGain("f", alone=0.01, alone_z=2.9, last=-0.001, last_z=9.0), False),
-    ],
-)
-def test_a_gain_counts_beyond_chance_and_above_nothing(gain: FieldGain, is_useful: bool) -> None:
-    assert gain.is_useful is is_useful
+@pytest.mark.parametrize(("z", "is_useful"), [(3.1, True), (2.9, False), (-9.0, False)])
+def test_a_gain_counts_beyond_chance(z: float, is_useful: bool) -> None:
+    assert FieldGain("f", nats=0.01, z=z).is_useful is is_useful
