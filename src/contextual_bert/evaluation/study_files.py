@@ -1,9 +1,13 @@
 """A study as files: one HTML page that needs nothing else, Markdown with its pictures, and all numbers as JSON.
 
+The reports of single runs have a file of their own. They are most of the numbers, and each run has its own as well.
+
 Paper: not there. docs/protocol.md, "Provenance": a table is generated, never typed.
 """
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from contextual_bert.atomic_files import replacing_directory
@@ -15,7 +19,9 @@ from contextual_bert.evaluation.study_plots import (
     plot_learning_curves,
     plot_reliability_by_method,
 )
+from contextual_bert.json_text import json_text
 
+STUDY_FILE, REPORTS_FILE = "study.json", "reports.json"
 _DRAW: Mapping[str, Callable[[Study, Path], Path]] = {
     "comparison.png": lambda study, path: plot_comparison(study.comparison, path),
     "recall.png": lambda study, path: plot_recall(study.comparison, path),
@@ -36,7 +42,9 @@ _DRAW: Mapping[str, Callable[[Study, Path], Path]] = {
 
 
 def write_study(study: Study, directory: str | Path) -> tuple[Path, ...]:
-    """report.html, report.md with its pictures, and study.json: all of them, or none where writing fails.
+    """Write report.html, report.md with its pictures, study.json and reports.json: all of them, or none if one fails.
+
+    ``study.json`` is the study without the reports of single runs. They are in ``reports.json``, by method.
 
     Args:
         study: what to write.
@@ -53,7 +61,9 @@ def write_study(study: Study, directory: str | Path) -> tuple[Path, ...]:
             images[picture.file_name] = _DRAW[picture.file_name](study, folder / picture.file_name).read_bytes()
         (folder / "report.html").write_text(study.to_html(images), encoding="utf-8")
         (folder / "report.md").write_text(study.to_markdown(), encoding="utf-8")
-        (folder / "study.json").write_text(study.to_json(), encoding="utf-8")
+        reports = {name: json.loads(report.to_json()) for name, report in study.reports.items()}
+        (folder / REPORTS_FILE).write_text(json_text(reports, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / STUDY_FILE).write_text(replace(study, reports={}).to_json(), encoding="utf-8")
         names = sorted(path.name for path in folder.iterdir())
     for name in set(_DRAW) - set(names):
         (target / name).unlink(missing_ok=True)
