@@ -61,7 +61,6 @@ def chosen_cluster(
         ConfigurationError: an option of --ray without it, --ray without a table, or a cluster that cannot be.
     """
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.inference import RayCluster
 
     given = [name for name, value in {"--ray-address": address, "--workers": workers}.items() if value is not None]
     if given and not is_wanted:
@@ -70,4 +69,8 @@ def chosen_cluster(
         raise ConfigurationError(
             "--ray is for --data: what --set and --input ask is answered here", fix="Leave it out."
         )
-    return RayCluster(address=address, num_workers=workers, device=device) if is_wanted else None
+    if not is_wanted:
+        return None
+    from contextual_bert.inference import RayCluster
+
+    return RayCluster(address=address, num_workers=workers, device=device)

@@ -179,7 +179,6 @@ def command(
     choices = dict(locals())
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import trained_sets
-    from contextual_bert.runs.run_directories import load_recipe
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
@@ -239,6 +238,7 @@ def command(
         )
     if data is not None and output is not None:
         from contextual_bert.inference.tables.bulk import BulkSettings
+        from contextual_bert.runs.run_directories import load_recipe
 
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}

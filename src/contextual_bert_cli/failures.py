@@ -34,6 +34,21 @@ _FULL_WORDS = (
 _FULL_ADVICE = (
     "Free some space or give another --output. What was complete before is whole; nothing was left half written."
 )
+# What the package requires, and an installation that serves exports alone leaves out.
+LEFT_OUT = (
+    "accelerate",
+    "huggingface_hub",
+    "jaxtyping",
+    "jinja2",
+    "markupsafe",
+    "matplotlib",
+    "safetensors",
+    "scipy",
+    "tensorboard",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
 NOTHING_LEFT = "Interrupted. Nothing half written was left."
 
 
@@ -150,6 +165,8 @@ def describe(error: Exception) -> str | None:
     if is_out_of_memory(error):
         reason = " ".join(text.split()).partition("DefaultCPUAllocator: ")[2] or text or "the machine has no more"
         return f"Not enough memory: {reason.rstrip('.')}. Give a smaller --batch-size."
+    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in LEFT_OUT:
+        return f"This needs {package}, which is not installed here. Run: pip install contextual-bert."
     if isinstance(error, OSError):
         return f"{text}. Check the path, its permissions and the disk."
     return None

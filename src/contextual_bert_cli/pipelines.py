@@ -1,26 +1,27 @@
 """The pipeline of a folder: that of a run, or of what ``export`` wrote."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
-    from contextual_bert import CompletionPipeline
+    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
     from contextual_bert.data import ReadSettings
 
-EXPORT_FILE = "export.json"  # as in contextual_bert.inference.exported.export
+EXPORT_FILE = "export.json"  # as in contextual_bert.inference.saved_files
 
 
 def check_folder(directory: Path) -> None:
     """Raise RunDirectoryError where a folder is neither a finished run nor an export. No model is imported."""
+    if (directory / EXPORT_FILE).is_file():
+        return
     from contextual_bert.runs.run_directories import load_recipe
 
-    if not (directory / EXPORT_FILE).is_file():
-        load_recipe(directory)
+    load_recipe(directory)
 
 
 def load_pipeline(
     directory: Path, *, device: str, catalogue: Path | None, reading: "ReadSettings | None" = None
-) -> "CompletionPipeline":
+) -> Union["CompletionPipeline", "OnnxCompletionPipeline"]:
     """Return the pipeline for a run directory or an export.
 
     Args:

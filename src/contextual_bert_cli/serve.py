@@ -14,7 +14,7 @@ from contextual_bert_cli.pipelines import check_folder, load_pipeline
 from contextual_bert_cli.recipes import check_reads, reading_of
 
 if TYPE_CHECKING:
-    from contextual_bert import CompletionPipeline
+    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
 
 EXAMPLE = """\b
 Example:
@@ -150,7 +150,7 @@ def command(
     reading = reading_of(choices)
     remark(*exposure(settings, host))
 
-    def load() -> "CompletionPipeline":
+    def load() -> "CompletionPipeline | OnnxCompletionPipeline":
         return load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
 
     with working(f"loading {directory}"):

@@ -62,6 +62,15 @@ def test_packages_import_nothing_heavy() -> None:
     assert loaded(f"import importlib\nfor each in {PACKAGES!r}: importlib.import_module(each)") == []
 
 
+def test_an_export_is_completed_and_served_without_torch() -> None:
+    imports = (
+        "import contextual_bert.inference.exported.onnx_pipeline, contextual_bert.server.app\n"
+        "from contextual_bert import OnnxCompletionPipeline\nfrom contextual_bert.server import create_app, serve"
+    )
+    heavy = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "sklearn", "matplotlib", "pyarrow")
+    assert loaded(imports, heavy) == ["pyarrow"]
+
+
 def test_a_heavy_module_is_seen() -> None:
     assert loaded("from contextual_bert.conditioning import METHODS", ("torch", "transformers")) == ["torch"]
 

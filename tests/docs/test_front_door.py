@@ -28,7 +28,8 @@ def test_the_image_serves_with_arguments_that_the_command_takes() -> None:
 
 
 def test_the_image_runs_without_rights_and_says_its_health() -> None:
-    assert all("slim" in line for line in instructions("FROM"))
+    stages = {line.split()[-1] for line in instructions("FROM")}
+    assert {line.split()[0] for line in instructions("FROM")} - stages == {"python:3.11-slim"}
     assert int(instructions("USER")[-1]) > 0
     (health,) = instructions("HEALTHCHECK")
     assert "/readyz" in health
@@ -41,6 +42,19 @@ def test_what_the_image_copies_is_let_through() -> None:
     copied = {word for line in instructions("COPY") if "--from" not in line for word in line.split()[:-1]}
     assert copied == allowed
     assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+def test_the_last_stage_serves_a_run_and_the_one_before_an_export() -> None:
+    *_, export, run = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
+    for stage, name in ((export, "export"), (run, "run")):
+        assert stage.startswith(f"server AS {name}\nCOPY --from=build-{name} ")
+    installs = [line for line in instructions("RUN") if "pip install" in line]
+    assert [line.partition("install ")[2] for line in installs] == [
+        "--constraint constraints.txt --requirement requirements-export.txt",
+        "--no-deps .",
+        '--constraint constraints.txt --extra-index-url "$TORCH_INDEX" torch',
+        "--constraint constraints.txt '.[serve,onnxruntime]'",
+    ]
 
 
 def test_issue_forms_are_forms() -> None:

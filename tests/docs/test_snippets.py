@@ -50,6 +50,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "contextual-bert complete run --data outfits.parquet --output by-workers --ray",
     ): "starts processes of Ray: tests/unit/inference and make test-slow run it",
     ("docs/guides/from-a-table.md", "torchrun "): "starts two processes: tests/end_to_end/test_distributed.py",
+    ("docs/guides/serve-fast.md", "pip install "): "changes the environment that the tests run in",
     ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     ("docs/guides/serve.md", "docker "): "needs a docker daemon: tests/docs/test_front_door.py reads the Dockerfile",
     ("docs/guides/serve.md", "curl "): "asks a server that runs: tests/unit/server asks the same paths",

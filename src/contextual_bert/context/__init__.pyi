@@ -1,4 +1,3 @@
-from .absence import missing_like, unknown_like
 from .dates import check_date_format
 from .encoder import ContextEmbedding, ContextEncoder
 from .encoding import (
@@ -26,7 +25,7 @@ from .ranges import Outside, outside_lines, outside_notes, outside_of
 from .schema import ContextSchema
 from .sentences import record_sentences, table_sentences
 from .spelling import SPELLING_RULE, alike_warning, check_rule, spelt
-from .tensors import as_tensors
+from .tensors import as_tensors, missing_like, unknown_like
 from .vocabulary import Vocabulary, canonical, canonical_array
 from .written_numbers import check_decimal
 

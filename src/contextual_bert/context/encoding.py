@@ -67,6 +67,10 @@ class EncodedContext:
         """One tensor a feature. torch is imported here, so that a table is inspected without."""
         return context.as_tensors(self.arrays)
 
+    def arrays_of(self, index: slice) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the chosen rows."""
+        return {name: array[index] for name, array in self.arrays.items()}
+
     def rows(self, index: "Tensor | np.ndarray | slice") -> "dict[str, Tensor]":
         """Return the tensors of the chosen rows, by number, mask or slice."""
         return {name: tensor[index] for name, tensor in self.tensors.items()}

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.clusters import cluster_codes, finite_numbers
@@ -215,6 +214,8 @@ def cluster_intervals(
         >>> [each.value for each in cluster_intervals(values, clusters, [np.array([0, 1]), np.array([2])], level=0.95)]
         [2.0, 5.0]
     """
+    from scipy.special import stdtrit  # noqa: PLC0415  (whatever reads a report would import scipy, too)
+
     sizes = np.array([len(rows) for rows in groups])
     rows, group = np.concatenate(groups), np.repeat(np.arange(len(groups)), sizes)
     order = np.argsort(values[rows], kind="stable")  # the digits do not depend on the order of the rows

@@ -27,7 +27,8 @@ from .explain import (
 )
 from .exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
 from .flat import to_table
-from .joint import Completion, JointAnswer, JointSearch
+from .joint import JointSearch
+from .joint_answers import Completion, JointAnswer
 from .pipeline import CompletionPipeline
 from .query_schema import Condition
 from .saved import load_text_model

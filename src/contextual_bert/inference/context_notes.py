@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from contextual_bert.context import (
     ContextSchema,
@@ -48,11 +46,11 @@ class ContextNotes:
         self._absent: dict[str, NDArray[np.bool_]] = {}
         if self._context is None or schema is None:
             return
-        tensors = self._context.tensors
-        self._absent = {name: each.numpy() for name, each in unlearned_absence(tensors, model).items()}
+        arrays = self._context.arrays
+        self._absent = unlearned_absence(arrays, model)
         for name in self._context.shared:
-            ids = tensors[name].view(self._context.num_rows, -1)
-            self._shared[name] = (ids >= schema.feature(name).first_shared_id).any(dim=1).numpy()
+            ids = arrays[name].reshape(self._context.num_rows, -1)
+            self._shared[name] = np.any(ids >= schema.feature(name).first_shared_id, axis=1)
 
     def of(self, row: int) -> list[str]:
         """Return what the answer to a query says; no value is repeated."""
@@ -87,7 +85,7 @@ def about_context(context: EncodedContext | None, model: Any) -> dict[str, Any]:
     """
     if context is None:
         return {}
-    absent = tuple(absent_lines(context.tensors, model))
+    absent = tuple(absent_lines(context.arrays, model))
     return {"unknown": context.unknown, "outside": context.outside, "shared": context.shared, "absent": absent}
 
 
@@ -128,10 +126,10 @@ def table_lines(context: EncodedContext, model: Any) -> list[str]:
         model: that answers.
     """
     lines = [*unknown_in_words(context.unknown, shared=context.shared), *outside_lines(context.outside)]
-    return [*lines, *absent_lines(context.tensors, model)]
+    return [*lines, *absent_lines(context.arrays, model)]
 
 
-def absent_lines(context: Mapping[str, Tensor], model: Any) -> list[str]:
+def absent_lines(context: Mapping[str, NDArray[Any]], model: Any) -> list[str]:
     """Return a line a field that rows of a table lack, and that training hardly ever lacked.
 
     Args:
@@ -146,7 +144,7 @@ def absent_lines(context: Mapping[str, Tensor], model: Any) -> list[str]:
     ]
 
 
-def unlearned_absence(context: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
+def unlearned_absence(context: Mapping[str, NDArray[Any]], model: Any) -> dict[str, NDArray[np.bool_]]:
     """Return the fields that training hardly ever lacked, and which rows lack each in a way that was not learned.
 
     Args:
@@ -157,7 +155,7 @@ def unlearned_absence(context: Mapping[str, Tensor], model: Any) -> dict[str, Te
     if not names or not context:
         return {}
     absent = {name: is_missing(values) for name, values in context.items()}
-    learned = torch.zeros_like(next(iter(absent.values())))
+    learned = np.zeros_like(next(iter(absent.values())))
     if model.has_learned_anonymous:  # then rows of which nothing is known were shown
-        learned = torch.stack([*absent.values()]).all(dim=0)
+        learned = np.stack([*absent.values()]).all(axis=0)
     return {name: absent[name] & ~learned for name in names if name in absent}

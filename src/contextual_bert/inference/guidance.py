@@ -12,7 +12,6 @@ from torch import Tensor
 
 from contextual_bert.context import missing_like
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.constraint_evaluation import GUIDANCE
 from contextual_bert.inference.nonfinite import check_finite
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertPreTrainedModel
@@ -58,21 +57,3 @@ def guided_logits(
         logits[is_guided] = without + weight * (logits[is_guided] - without)
         check_finite(logits, model)
     return logits
-
-
-def guidance_notes(model: ContextualBertPreTrainedModel, guidance: float) -> list[str]:
-    """Return notes on a guided answer for its reader."""
-    reason = why_no_guidance(model, asked=f"{GUIDANCE}={guidance:g}") if guidance != 1 else None
-    return [reason] if reason is not None else []
-
-
-def why_no_guidance(model: ContextualBertPreTrainedModel, *, asked: str = GUIDANCE) -> str | None:
-    """Why a guidance, written as it was asked for, means nothing to this model; None where it does mean something."""
-    if not model.config.reads_context:
-        return f"{asked} changes nothing: this model was trained with conditioning={model.config.conditioning!r}."
-    if not model.has_learned_anonymous:
-        return (
-            f"{asked} starts from what the model says when nothing is known of a person, and it was trained without "
-            "context_dropout: this state was never learned. Train with context_dropout=0.1."
-        )
-    return None

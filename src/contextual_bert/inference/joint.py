@@ -7,16 +7,16 @@ Not in the paper, which fills one blank.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
 from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.constraint_evaluation import CONSTRAINTS, Asked, Permitted
+from contextual_bert.inference.joint_answers import Completion, JointAnswer, Method
 from contextual_bert.inference.joint_search import (
     Blanks,
     Conditionals,
@@ -29,46 +29,8 @@ from contextual_bert.inference.joint_search import (
 )
 from contextual_bert.inference.queries import MASK, Request, check_count, check_seed
 
-Method = Literal["auto", "exact", "beam", "gibbs"]
 GIBBS_CHAINS = 16
 GIBBS_SHARES = 6  # forward passes of a chain and blank: one for its start, two at least for its draws, three for scores
-
-
-class Completion(TypedDict):
-    """One way to fill all blanks.
-
-    ``items``: the whole set; ``filled``: what the blanks got, in the order of their positions; ``log_probability``: by
-    the chain rule over the blanks, in nats, among all items, so of different constraints comparable; ``probability``:
-    the same among all permitted completions, where all were seen; ``pseudo_log_likelihood``: the sum over the blanks of
-    log Pr(item | all other items); ``price``: of what was filled, where the catalogue knows it.
-    """
-
-    items: list[str]
-    filled: list[str]
-    log_probability: float
-    probability: float | None
-    pseudo_log_likelihood: float
-    price: float | None
-
-
-class JointAnswer(TypedDict):
-    """Answer to a joint completion.
-
-    ``items``: the set as it was completed; ``completions``: best first; ``method``: exact, beam or gibbs;
-    ``num_forward_passes``: partial sets that the search put through the model; ``excluded_probability``: what the model
-    gives to all that the constraints forbid, where all was seen; ``reason``: why there is no completion; the rest as
-    in ``Answer``.
-    """
-
-    items: list[str]
-    completions: list[Completion]
-    method: str
-    num_forward_passes: int
-    excluded_probability: float | None
-    reason: str | None
-    unknown_items: list[str]
-    unknown_context: dict[str, list[str]]
-    notes: list[str]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.manifest import MODEL_FILES, check_manifest, check_readable
 
 BASELINE_FILE = "baseline.json"
+RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
 RECORD_FILE = "export.json"  # of an export
 LARGEST_SET = "largest_set"  # key of what a recipe resolved to, and of the record of an export
 RECORDS = {  # file -> where it says the separator and the largest set

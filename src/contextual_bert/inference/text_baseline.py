@@ -28,7 +28,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
 )
 from contextual_bert.models.label_heads import OrdinalClassifier
-from contextual_bert.models.modeling_contextual_bert import LearnedAbsence
+from contextual_bert.models.learned_absence import LearnedAbsence
 
 WEIGHTS_FILE = "model.safetensors"
 FORMAT = "contextual-bert text baseline 1"

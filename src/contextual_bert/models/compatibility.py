@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from contextual_bert.context import FeatureLayout
+from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models.processing_contextual_bert import ContextualBertProcessor
 
 
 class ReadsContext(Protocol):
@@ -13,6 +12,16 @@ class ReadsContext(Protocol):
 
     @property
     def layout(self) -> tuple[FeatureLayout, ...]: ...
+
+    @property
+    def has_context_as_text(self) -> bool: ...
+
+
+class GivesContext(Protocol):
+    """Protocol of a processor that encodes a context."""
+
+    @property
+    def schema(self) -> ContextSchema | None: ...
 
     @property
     def has_context_as_text(self) -> bool: ...
@@ -30,11 +39,11 @@ def check_layout(config: ReadsContext, layout: tuple[FeatureLayout, ...]) -> Non
         )
 
 
-def check_processor(config: ReadsContext, processor: ContextualBertProcessor) -> None:
+def check_processor(config: ReadsContext, processor: GivesContext) -> None:
     """Raise ConfigurationError unless the processor gives a context as the model of this config reads it.
 
     Example:
-        >>> from contextual_bert.models import ContextualBertConfig
+        >>> from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
         >>> check_processor(ContextualBertConfig(), ContextualBertProcessor.from_items(["coat"]))
     """
     check_layout(config, processor.schema.layout if processor.schema is not None else ())

@@ -40,6 +40,7 @@ from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.memory import memory_bytes
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.models.pretrained import load_bert
 
 Context = Mapping[str, Tensor]
@@ -191,27 +192,6 @@ class ContextualBertModelOutput(BaseModelOutputWithPooling):
     """
 
     state: Tensor | None = None
-
-
-class LearnedAbsence:
-    """Properties of training on missing contexts, read from the config."""
-
-    config: Any
-
-    @property
-    def has_learned_anonymous(self) -> bool:
-        """Return True if training showed examples without any context, so that this state was learned."""
-        return self.config.context_dropout > 0
-
-    @property
-    def has_learned_absent_fields(self) -> bool:
-        """Return True if training left out single fields. The model is then valid for any subset of them."""
-        return self.config.field_dropout > 0
-
-    @property
-    def unlearned_absences(self) -> tuple[str, ...]:
-        """Features that hardly any training example lacked: without one of them, an answer was not learned."""
-        return () if self.has_learned_absent_fields else tuple(self.config.rarely_missing or ())
 
 
 class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):

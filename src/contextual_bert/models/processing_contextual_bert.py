@@ -21,23 +21,21 @@ from contextual_bert.context import (
     EncodedContext,
     Vocabulary,
     check_rule,
-    encode_records,
-    encode_table,
     record_sentences,
     spelt,
     table_sentences,
-    unknown_values,
 )
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
+from contextual_bert.models.raw_values import RawValueEncoder, checked_records
 from contextual_bert.models.reserved_items import MASK, PAD, RESERVED_ITEMS, UNKNOWN
 from contextual_bert.models.tokenized_context import word_ids
 from contextual_bert.models.truncation import Truncation, check_truncation
 
 
-class ContextualBertProcessor(ProcessorMixin):
+class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
     """Vocabulary and context schema in one object: for sets of items, or for text where the tokenizer is BERT's.
 
     Shapes:
@@ -178,16 +176,6 @@ class ContextualBertProcessor(ProcessorMixin):
         return cls(extractor, tokenizer, has_context_as_text=has_context_as_text)
 
     @property
-    def code_columns(self) -> tuple[str, ...]:
-        """The raw columns of categories, which ``read_table`` is to read as they are spelt."""
-        return self.schema.code_columns if self.schema is not None else ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The raw columns of the context, none for a model without one."""
-        return self.schema.columns if self.schema is not None else ()
-
-    @property
     def schema(self) -> ContextSchema | None:
         """The context schema, None for a model without a context."""
         return self._schema
@@ -277,16 +265,7 @@ class ContextualBertProcessor(ProcessorMixin):
 
         Of the reserved names only [MASK] means something in a set; an item that is called like another is unknown.
         """
-        unknown, mask_id = self.items.id_of(UNKNOWN), self.items.id_of(MASK)
-        find = self.items.id_of_value
-        rows = [[mask_id if item == MASK else find(item) or unknown for item in row] for row in items]
-        length = max((len(row) for row in rows), default=0)
-        ids = [row + [0] * (length - len(row)) for row in rows]
-        mask = [[1] * len(row) + [0] * (length - len(row)) for row in rows]
-        return {
-            "input_ids": torch.tensor(ids, dtype=torch.long).view(len(rows), length),
-            "attention_mask": torch.tensor(mask, dtype=torch.long).view(len(rows), length),
-        }
+        return {name: torch.from_numpy(array) for name, array in self.encode_names(items).items()}
 
     def _encode_text(
         self, text: str | Sequence[str], text_pair: str | Sequence[str] | None, settings: Mapping[str, Any]
@@ -311,17 +290,10 @@ class ContextualBertProcessor(ProcessorMixin):
 
     def encode_context(self, context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> EncodedContext | None:
         """Encoded context records, None for a model without a context; no records at all: every feature is missing."""
-        if self.schema is None:
-            return None
-        records = [{}] * num_rows if context is None else context
-        if isinstance(records, Mapping):
-            raise DataError(f"{records!r:.80} is one record", column="context", fix="Give a list of them: [{...}].")
-        if len(records) != num_rows:
-            raise ConfigurationError(
-                f"{num_rows} rows came with {len(records)} context records", fix="Give one record a row."
-            )
-        encoded = encode_records(self.schema, records)
-        return self._in_words(encoded, record_sentences(self.schema, records)) if self.has_context_as_text else encoded
+        encoded = super().encode_context(context, num_rows=num_rows)
+        if encoded is None or self.schema is None or not self.has_context_as_text:
+            return encoded
+        return self._in_words(encoded, record_sentences(self.schema, checked_records(context, num_rows=num_rows)))
 
     def encode_columns(self, table: Frame, *, file: str | None = None) -> EncodedContext | None:
         """The context in the columns of a table, None for a model without one.
@@ -333,15 +305,14 @@ class ContextualBertProcessor(ProcessorMixin):
         Raises:
             DataError, SchemaError: see ``encode_table``.
         """
-        if self.schema is None:
-            return None
-        table = as_table(table)
-        encoded = encode_table(self.schema, table, file=file)
-        return self._in_words(encoded, table_sentences(self.schema, table)) if self.has_context_as_text else encoded
+        encoded = super().encode_columns(table, file=file)
+        if encoded is None or self.schema is None or not self.has_context_as_text:
+            return encoded
+        return self._in_words(encoded, table_sentences(self.schema, as_table(table)))
 
     def unknown_values(self, record: Mapping[str, Any]) -> dict[str, list[str]]:
         """The values of a record that the model never saw, by feature; of words there are none."""
-        return unknown_values(self.schema, record) if self.schema is not None and not self.has_context_as_text else {}
+        return {} if self.has_context_as_text else super().unknown_values(record)
 
     def _in_words(self, encoded: EncodedContext, sentences: Mapping[str, pa.Array]) -> EncodedContext:
         ids = {name: words.numpy() for name, words in word_ids(sentences, self.tokenizer).items()}

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context.absence import missing_context
+from contextual_bert.context.tensors import missing_context
 from contextual_bert.data import SequenceDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.errors import ConfigurationError, DataError, Message

@@ -75,13 +75,14 @@ def baseline_on_texts(recipe: Recipe, ready: PreparedTexts) -> LabelModel | Logi
 
 def config_of(recipe: Recipe, ready: PreparedTexts) -> TextBaselineConfig:
     """Return the configuration of a baseline that can be deployed."""
+    context = {name: values.numpy() for name, values in ready.datasets["train"].context.items()}
     return TextBaselineConfig(
         name=recipe.conditioning,
         labels=ready.labels,
         layout=_layout_of(recipe, ready),
         has_tags=ready.head == "tags",
         is_ordinal=ready.task.is_ordinal,
-        rarely_missing=tuple(rarely_missing(ready.datasets["train"].context)),
+        rarely_missing=tuple(rarely_missing(context)),
         **{name: recipe.training[name] for name in ("context_dropout", "field_dropout") if name in recipe.training},
     )
 

@@ -12,8 +12,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from contextual_bert.inference import Explanation, JointAnswer, explain
-from contextual_bert.inference.joint import Method
+from contextual_bert import inference
+from contextual_bert.inference.explain.explained import Explanation
+from contextual_bert.inference.joint_answers import JointAnswer, Method
 from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import DisconnectedError
@@ -192,7 +193,11 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
 
         def compute(pipeline: Any, query: ReadQuery) -> Any:
             most, batch_size = settings.max_exact_fields, settings.max_batch
-            return asdict(explain(pipeline, query, item=item, slot=slot, max_exact_fields=most, batch_size=batch_size))
+            # A server of an export has no use for what explains, which imports torch.
+            found = inference.explain(
+                pipeline, query, item=item, slot=slot, max_exact_fields=most, batch_size=batch_size
+            )
+            return asdict(found)
 
         return await answered(
             request,

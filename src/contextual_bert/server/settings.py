@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.explain.explanation import MAX_EXACT_FIELDS
+from contextual_bert.inference.explain.shapley import MAX_EXACT_FIELDS
 from contextual_bert.server.origins import check_hosts, check_origins
 
 SHORTEST_KEY = 16

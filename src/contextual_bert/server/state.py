@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference import Answer, Catalogue, CompletionPipeline
+from contextual_bert.inference.answers import Answer
 from contextual_bert.inference.capabilities import missing_capabilities
+from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.queries import Request as Query
 from contextual_bert.inference.queries import encode_contexts
-from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.server.attributes import attributes_of
 from contextual_bert.server.metrics import Metrics
+
+if TYPE_CHECKING:
+    from contextual_bert.models import ContextualBertProcessor
 
 Queries = Sequence[Query]
 
@@ -44,7 +47,7 @@ class Pipeline(Protocol):
     """
 
     @property
-    def processor(self) -> ContextualBertProcessor: ...
+    def processor(self) -> "ContextualBertProcessor": ...
 
     @property
     def catalogue(self) -> Catalogue | None: ...
@@ -86,7 +89,7 @@ class Version:
     @cached_property
     def missing_capabilities(self) -> Mapping[str, str | None]:
         """Return the capabilities of the run beside completions, with the reason for each that is missing."""
-        return missing_capabilities(cast(CompletionPipeline, self.pipeline))
+        return missing_capabilities(self.pipeline)
 
     @cached_property
     def attributes(self) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ def with_context_dropout(
     config: object = getattr(model, "config", None)
     if isinstance(config, ContextualBertConfig):
         config.context_dropout, config.field_dropout = float(args.context_dropout), float(args.field_dropout)
-        config.rarely_missing = rarely_missing(dataset.context)
+        config.rarely_missing = rarely_missing({name: values.numpy() for name, values in dataset.context.items()})
     if not args.context_dropout and not args.field_dropout:
         return dataset
     layouts = [module.layout for module in model.modules() if isinstance(module, ContextEncoder)]

@@ -5,13 +5,15 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert_cli.failures import INTERRUPTED, MISTAKE, Interrupted, InWords, describe
+from contextual_bert_cli.failures import INTERRUPTED, LEFT_OUT, MISTAKE, Interrupted, InWords, describe
 from contextual_bert_cli.main import app
 
 COMMANDS = (
@@ -167,3 +169,22 @@ def test_what_shares_no_work_is_not_started_several_times(monkeypatch: pytest.Mo
     result = CliRunner().invoke(app, ["predict", "runs/none", "--text", "word"])
     assert (result.exit_code, "Under torchrun each process would do all of predict" in result.output) == (MISTAKE, True)
     assert "Under torchrun" not in CliRunner().invoke(app, ["train", "none.csv"]).output
+
+
+def test_what_an_installation_for_exports_lacks_is_a_sentence() -> None:
+    root = Path(__file__).parents[3]
+    content = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    lines = (root / "requirements-export.txt").read_text("utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith("#")]
+    extras = content["optional-dependencies"]
+    assert [line for line in kept if line not in content["dependencies"]] == sorted(
+        extras["serve"] + extras["onnxruntime"]
+    )
+    absent = [line.partition(">")[0].replace("-", "_") for line in content["dependencies"] if line not in kept]
+    assert sorted(absent) == list(LEFT_OUT)
+    sentence = describe(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn"))
+    assert sentence == "This needs torch, which is not installed here. Run: pip install contextual-bert."
+    assert (
+        describe(ModuleNotFoundError("No module named 'contextual_bert.nothing'", name="contextual_bert.nothing"))
+        is None
+    )

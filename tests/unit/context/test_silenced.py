@@ -29,13 +29,13 @@ RECORD = {"sex": "m", "age": 45, "brands": ["hooli"], "photo": [0.5, 1.0]}
 @pytest.mark.parametrize("name", SCHEMA.names)
 def test_each_kind_is_missing_in_every_row_and_the_others_are_not(name: str) -> None:
     schema = SCHEMA.with_silenced([name])
-    tensors = encode_records(schema, [RECORD, RECORD]).tensors
-    assert {each: is_missing(values).tolist() for each, values in tensors.items()} == {
+    arrays = encode_records(schema, [RECORD, RECORD]).arrays
+    assert {each: is_missing(values).tolist() for each, values in arrays.items()} == {
         each: [each == name] * 2 for each in SCHEMA.names
     }
     table = pa.Table.from_pylist([RECORD])
     encoded = encode_table(schema, table)
-    assert is_missing(encoded.tensors[name]).all()
+    assert is_missing(encoded.arrays[name]).all()
     assert not encoded.unknown
 
 

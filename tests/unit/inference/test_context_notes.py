@@ -102,7 +102,7 @@ def test_a_rare_value_shares_a_vector_and_the_answer_says_so(pipeline: Completio
 
 
 def test_missing_rows_are_told_by_the_shape() -> None:
-    vectors = torch.tensor([[0.5, 0.0], [0.0, 1.0]])
+    vectors = np.array([[0.5, 0.0], [0.0, 1.0]])
     assert is_missing(vectors).tolist() == [False, True]
     assert rarely_missing({"photo": vectors}, fewest=2) == ["photo"]
     assert rarely_missing({"photo": vectors}, fewest=1) == []

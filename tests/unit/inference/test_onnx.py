@@ -1,22 +1,31 @@
 """Exported models: the graph computes what the model does for every method, and proposes nothing that is forbidden."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from contextual_bert.conditioning import METHODS
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
 from contextual_bert.inference.exported import export as exporting
-from contextual_bert.inference.exported.completion_graph import ContextGraph, carried, example, numbered
-from contextual_bert.inference.exported.onnx_model import OnnxModel
+from contextual_bert.inference.exported import onnx_model
+from contextual_bert.inference.exported.completion_graph import ContextGraph, carried, example
+from contextual_bert.inference.exported.onnx_model import OnnxModel, numbered
 from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, miniature_config, miniature_schema
@@ -128,9 +137,9 @@ def test_nothing_forbidden_is_proposed(exported: tuple[CompletionPipeline, Path]
     permitted = generator.random((9, len(ITEMS) + 3)) < generator.choice([0.02, 0.1, 0.5, 1.0], (9, 1))
     permitted[0] = False
     permitted[:, :3] = False  # reserved ids never are
-    given = inputs._replace(permitted=torch.from_numpy(permitted))
+    given = inputs.graph_inputs._replace(permitted=permitted)
     exported_model = OnnxModel(folder, eager.model.config)
-    ids, log_probabilities, excluded = exported_model(given, exported_model.encode_context(given.context))
+    ids, log_probabilities, excluded = exported_model(given, exported_model.encode_context(inputs.context))
     with torch.no_grad():
         hidden = eager.model.bert(*inputs[:2], inputs.context).last_hidden_state
         shares = eager.model.cls(hidden[torch.arange(9), inputs.position]).double().softmax(dim=-1).numpy()
@@ -168,7 +177,7 @@ def test_the_excluded_mass_and_the_kept_items_are_all(exported: tuple[Completion
     permitted[0, [4, 7, 9]] = True
     context = eager.processor.encode_context([RECORDS[0]], num_rows=1)
     assert context is not None
-    found = fast.rank([SETS[1]], context.tensors, permitted)
+    found = fast.rank([SETS[1]], context.arrays, permitted)
     shares = logits_of(eager, list(SETS[1]), RECORDS[0])[0].softmax(dim=0)
     assert found.excluded[0] == pytest.approx(1 - float(shares[[4, 7, 9]].sum() / shares[3:].sum()), abs=1e-5)
     assert np.exp(found.log_probabilities[0, :3]).sum() == pytest.approx(1, abs=1e-5)
@@ -182,13 +191,14 @@ def test_the_state_of_one_customer_serves_many_sets(exported: tuple[CompletionPi
     permitted = np.ones((num_blanks, len(ITEMS) + 3), dtype=bool)
     context = eager.processor.encode_context([RECORDS[1]] * len(sets), num_rows=len(sets))
     assert context is not None
-    one = context.rows(slice(0, 1))
-    expected = fast.rank(sets, context.tensors, permitted)
-    # The state that torch computes is the same thing.
-    for state in (fast.encode_context(one), eager.model.encode_context(one)):
-        found = fast.rank(sets, state, permitted)
+    expected = fast.rank(sets, context.arrays, permitted)
+    # Tensors are taken, too: they are what a processor's other methods give.
+    for one in (context.arrays_of(slice(0, 1)), context.rows(slice(0, 1))):
+        found = fast.rank(sets, fast.encode_context(one), permitted)
         assert found.ids.tolist() == expected.ids.tolist()
         np.testing.assert_allclose(found.log_probabilities, expected.log_probabilities, atol=1e-4)
+    with pytest.raises(ConfigurationError, match="context has 2 rows and input_ids 5"):
+        fast.rank(sets, fast.encode_context(context.arrays_of(slice(0, 2))), permitted)
 
 
 def test_each_blank_has_the_context_of_its_own_set(exported: tuple[CompletionPipeline, Path]) -> None:
@@ -199,7 +209,7 @@ def test_each_blank_has_the_context_of_its_own_set(exported: tuple[CompletionPip
     assert context is not None
     assert own is not None
     permitted = np.ones((2, len(ITEMS) + 3), dtype=bool)
-    found, alone = fast.rank(sets, context.tensors, permitted), fast.rank(sets[:1], own.tensors, permitted)
+    found, alone = fast.rank(sets, context.arrays, permitted), fast.rank(sets[:1], own.arrays, permitted)
     assert found.ids.tolist() == alone.ids.tolist()
     np.testing.assert_allclose(found.log_probabilities, alone.log_probabilities, atol=1e-5)
 
@@ -304,10 +314,12 @@ def test_faults_are_named(exported: tuple[CompletionPipeline, Path], tmp_path: P
     with pytest.raises(ConfigurationError, match=r"top_k=6 is too many: this model was exported with top_k=5"):
         fast({"items": []}, top_k=6)
     inputs = example(eager.model, batch_size=2, length=1)
+    state = fast.exported.encode_context(inputs.context)
+    assert state is not None
     with pytest.raises(ConfigurationError, match="made with conditioning='film', and the model has"):
-        fast.exported(inputs, pipeline_of("film").model.encode_context(inputs.context))
+        fast.exported(inputs.graph_inputs, replace(state, conditioning="film"))
     with pytest.raises(ConfigurationError, match="This model takes a context"):
-        fast.exported(inputs, None)
+        fast.exported(inputs.graph_inputs, None)
     with pytest.raises(ConfigurationError, match="runs on the CPU"):
         OnnxCompletionPipeline.from_pretrained(folder, device="cuda")
     with pytest.raises(RunDirectoryError, match=r"no complete export: completion.onnx, export.json"):
@@ -337,9 +349,11 @@ def test_a_record_of_another_type_is_refused(
 
 
 def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnx_model, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[export\]'"):
         export_onnx(tmp_path, tmp_path / "out")
+    with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[onnxruntime\]'"):
+        OnnxCompletionPipeline(tmp_path)
 
 
 def test_what_needs_logits_is_refused(exported: tuple[CompletionPipeline, Path]) -> None:
@@ -348,3 +362,112 @@ def test_what_needs_logits_is_refused(exported: tuple[CompletionPipeline, Path])
         fast({"items": ["item-1"], "guidance": 2}, top_k=1)
     with pytest.raises(ConfigurationError, match="no logits"):
         fast.complete_jointly({"items": ["item-1", "[MASK]", "[MASK]"]}, num_completions=1)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("config.json", {"softmax_over": "all"}, r"config.json: softmax_over is missing or damaged"),
+        ("config.json", {"vocab_size": None}, r"config.json: vocab_size is missing or damaged"),
+        ("config.json", {"context_features": [{"name": "sex"}]}, r"config.json: context_features.0.kind is missing"),
+        ("config.json", {"vocab_size": 7}, r"The processor knows 23 items and the model 7"),
+        ("config.json", {"context_features": None}, r"completion.onnx does not read what config.json"),
+        ("tokenizer.json", {"model": {}}, r"tokenizer.json has no vocabulary of items"),
+        (
+            "tokenizer.json",
+            {"model": {"vocab": {"[PAD]": 0, "[MASK]": 1, "hat": 2}}},
+            r"ids are those of another model",
+        ),
+        ("tokenizer.json", {"model": {"vocab": {"[PAD]": 0, "[MASK]": 1, "[UNK]": 3}}}, r"ids are those of another"),
+        ("processor_config.json", {"feature_extractor": []}, r"processor_config.json has no feature_extractor"),
+        ("processor_config.json", {"value_spelling": None}, r"this version does not have"),
+        ("processor_config.json", {"feature_extractor": {"context_schema": {}}}, r"a context schema is an object"),
+    ],
+)
+def test_a_damaged_file_of_an_export_is_named(
+    exported: tuple[CompletionPipeline, Path], tmp_path: Path, file: str, change: dict[str, Any], message: str
+) -> None:
+    folder = shutil.copytree(exported[1], tmp_path / "copy")
+    (folder / "manifest.json").unlink()
+    content = json.loads((folder / file).read_text("utf-8"))
+    (folder / file).write_text(json.dumps(content | change), encoding="utf-8")
+    with pytest.raises(ContextualBertError, match=message):
+        OnnxCompletionPipeline(folder)
+
+
+WITHOUT_TORCH = """
+import asyncio, json, sys
+
+class Refusal:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in refused:
+            raise ModuleNotFoundError(f"{name} is refused", name=name)
+
+refused = set(sys.argv[3].split())
+assert {"torch", "transformers", "peft", "accelerate", "datasets", "tokenizers", "safetensors", "scipy"} <= refused
+sys.meta_path.insert(0, Refusal())
+import httpx
+from contextual_bert import OnnxCompletionPipeline
+from contextual_bert.server import create_app
+from contextual_bert_cli.main import app as command
+
+folder, query = sys.argv[1], json.loads(sys.argv[2])
+fast = OnnxCompletionPipeline(folder)
+served = create_app(fast)
+
+async def ask():
+    async with served.router.lifespan_context(served):
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(served), base_url="http://localhost")
+        answer = await client.post("/v1/complete?top_k=3", json=query)
+        why = await client.post("/v1/explain", json=query)
+        return answer.json(), why.status_code, len((await client.get("/v1/schema")).json()["features"])
+
+print(json.dumps({"library": fast(query, top_k=3), "server": asyncio.run(ask())}))
+shown = ["--set", ",".join(query["items"]), "--deny", *query["deny"], "--context", json.dumps(query["context"])]
+sys.stdout.flush()
+command(["complete", folder, *shown, "--separator", ",", "--top", "3", "--format", "json"], standalone_mode=False)
+command(["complete", folder, *shown, "--separator", ",", "--top", "3"], standalone_mode=False)
+"""
+
+
+def modules_beside(requirements: Sequence[str]) -> list[str]:
+    """The installed modules but those of this package, of these distributions and of all that they require."""
+    names, found = [Requirement(each).name for each in requirements], {"contextual-bert"}
+    while names:
+        if (name := canonicalize_name(names.pop())) not in found:
+            found.add(name)
+            needed = map(Requirement, metadata.requires(name) or [])
+            names += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+    given = metadata.packages_distributions().items()
+    return sorted(module for module, owners in given if found.isdisjoint(map(canonicalize_name, owners)))
+
+
+def test_an_export_answers_where_torch_cannot_be_imported(exported: tuple[CompletionPipeline, Path]) -> None:
+    eager, folder = exported
+    query = {"items": ["item-5", "[MASK]", "item-2"], "context": RECORDS[1], "deny": ["item-1"]}
+    source = Path(onnx_model.__file__).parents[3]
+    text = (source.parent / "requirements-export.txt").read_text("utf-8")
+    listed = [line for line in text.splitlines() if not line.startswith("#")] + ["httpx"]  # which asks the server
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, str(folder), json.dumps(query), " ".join(modules_beside(listed))],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    first, _, rest = result.stdout.partition("\n")
+    found, (shown, end) = json.loads(first), json.JSONDecoder().raw_decode(rest)
+    assert "rank" in rest[end:] and "probability" in rest[end:]  # the table
+    served, explained, num_features = found["server"]
+    assert (explained, num_features) == (409, len(RECORDS[0]))
+    expected: Any = eager(query, top_k=3)
+    for answer in (found["library"], served, shown):
+        assert {**answer, "slots": []} == {**expected, "slots": []}
+        [slot], [true] = answer["slots"], expected["slots"]
+        assert [each["item"] for each in slot["candidates"]] == [each["item"] for each in true["candidates"]]
+        for name in ("position", "num_permitted", "removed", "reason"):
+            assert slot[name] == true[name]
+        wanted = pytest.approx([each["probability"] for each in true["candidates"]], abs=1e-5)
+        assert [each["probability"] for each in slot["candidates"]] == wanted
+        assert slot["excluded_probability"] == pytest.approx(true["excluded_probability"], abs=1e-5)

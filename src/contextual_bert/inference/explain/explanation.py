@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import Feature
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference.capabilities import why_no_explanation
 from contextual_bert.inference.explain.explained import (
     Counterfactual,
     Explanation,
@@ -20,11 +21,10 @@ from contextual_bert.inference.explain.explained import (
     ItemContribution,
 )
 from contextual_bert.inference.explain.question import Question
-from contextual_bert.inference.explain.shapley import shapley_values
-from contextual_bert.inference.pipeline import MASK, CompletionPipeline
-from contextual_bert.inference.queries import Request, check_count, check_seed
+from contextual_bert.inference.explain.shapley import MAX_EXACT_FIELDS, shapley_values
+from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.queries import MASK, Request, check_count, check_seed
 
-MAX_EXACT_FIELDS = 12
 MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is an identity, not a choice
 
 
@@ -109,23 +109,6 @@ def check_explainable(pipeline: CompletionPipeline) -> None:
     """Raise ConfigurationError unless the model has learned what it would say with fewer fields."""
     if (reason := why_no_explanation(pipeline)) is not None:
         raise ConfigurationError(reason)
-
-
-def why_no_explanation(pipeline: CompletionPipeline) -> str | None:
-    """Why nothing can be explained; None where it can."""
-    config = pipeline.model.config
-    if not config.layout:
-        return (
-            f"This model was trained with conditioning={config.conditioning!r} and reads no context: there is no field "
-            "that could explain anything. Name the run of another method."
-        )
-    if not pipeline.model.has_learned_absent_fields:
-        return (
-            "This model was trained without field_dropout: it has never been shown a context with a field absent, so "
-            "what it says without a field means nothing, and an explanation would be invented. Train it with "
-            "--set field_dropout=0.1 --set context_dropout=0.1."
-        )
-    return pipeline.no_logits
 
 
 def contributions_of_items(asked: Question, chosen: int, *, full: float) -> Iterator[ItemContribution]:

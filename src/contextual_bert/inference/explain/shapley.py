@@ -15,6 +15,7 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError, NonF
 
 Worth = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 MAX_EXACT_PLAYERS = 20  # a million coalitions
+MAX_EXACT_FIELDS = 12  # as many are asked of a model, which takes longer than a sum
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ what a call costs beside the output product. It knows no file, no name of an ite
 """
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,10 @@ from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from contextual_bert.context import ContextEmbedding, ContextEncoder
 from contextual_bert.context.forms import FORMS
-from contextual_bert.context.kinds.feature import FeatureLayout
+from contextual_bert.inference.exported.onnx_model import INPUTS, GraphInputs
+from contextual_bert.inference.exported.record import OutputMatrix
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM
 
-OutputMatrix = Literal["float32", "int8"]
 FORBIDDEN = 3e38  # taken from a logit; below the largest float32, so that no difference of two overflows
 MAX_LEAD = 60.0  # nats by which what is forbidden counts above the best permitted item: e^60 items still sum in float32
 SHORTLIST = 4  # times top_k: how many items of the int8 product are scored again in float32
@@ -40,15 +40,6 @@ class ContextGraph(nn.Module):
         layout = self.model.config.layout
         named = {feature.name: context[f"feature_{index}"] for index, feature in enumerate(layout)}
         return tuple(carried(self.model, self.model.encode_context(named)).values())
-
-
-def numbered(context: Mapping[str, Tensor], layout: Sequence[FeatureLayout]) -> dict[str, Tensor]:
-    """Return the tensors of the features as ``feature_0``, ``feature_1``, ... in the order of the layout.
-
-    A column may have any name. Quotes and line breaks cannot stand in the name of a graph's input, and a column
-    ``state_0`` would be an output of the same graph.
-    """
-    return {f"feature_{index}": context[feature.name] for index, feature in enumerate(layout)}
 
 
 def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, Tensor]:
@@ -222,6 +213,11 @@ class Example(NamedTuple):
     position: Tensor
     permitted: Tensor
     context: dict[str, Tensor]
+
+    @property
+    def graph_inputs(self) -> GraphInputs:
+        """The same as arrays, without the context."""
+        return GraphInputs(*(getattr(self, name).numpy() for name in INPUTS))
 
 
 def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, seed: int = 0) -> Example:

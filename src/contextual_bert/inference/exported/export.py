@@ -13,9 +13,8 @@ import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypedDict, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -25,12 +24,19 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError, Mess
 from contextual_bert.inference.exported.completion_graph import (
     CompletionGraph,
     ContextGraph,
-    OutputMatrix,
     carried,
     example,
+)
+from contextual_bert.inference.exported.onnx_model import (
+    COMPLETION_FILE,
+    CONTEXT_FILE,
+    INPUTS,
+    OUTPUTS,
+    OnnxModel,
+    check_installed,
     numbered,
 )
-from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
+from contextual_bert.inference.exported.record import OnnxExport, OutputMatrix, Parity
 from contextual_bert.inference.nonfinite import nonfinite_error
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.saved_files import RECORD_FILE
@@ -42,33 +48,6 @@ OPSET = 23  # the first with attention as one node
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 MAX_DIFFERENCE_NATS = 1e-3  # of a float32 export: more is no rounding
 NUM_CHECKED = 32
-
-
-class Parity(TypedDict):
-    """Largest differences between graph and model on ``num_rows`` random sets, contexts and permitted items.
-
-    ``max_difference_nats``: of the log-probabilities of the items that both propose; ``recall``: which share of the
-    model's top k the graph proposes.
-    """
-
-    num_rows: int
-    max_difference_nats: float
-    recall: float
-
-
-class OnnxExport(TypedDict):
-    """Record of an export: the contents of export.json."""
-
-    conditioning: str
-    top_k: int
-    output_matrix: OutputMatrix
-    num_items: int
-    separator: str
-    largest_set: int | None
-    context_features: list[str]
-    opset: int
-    versions: dict[str, str]
-    parity: Parity
 
 
 def export_onnx(
@@ -95,7 +74,7 @@ def export_onnx(
         NonFiniteError: the model gives no numbers, and nothing was written.
         ContextualBertError: the graph does not compute what the model does.
     """
-    check_installed()
+    check_installed(*PACKAGES, extra="export")
     if top_k < 1:
         raise ConfigurationError("is not allowed", setting="top_k", value=top_k, fix="Give 1 or more.")
     if output_matrix not in get_args(OutputMatrix):
@@ -141,16 +120,6 @@ def export_onnx(
         (folder / RECORD_FILE).write_text(json_text(record, indent=2) + "\n", encoding="utf-8")
         write_manifest(folder)
     return record
-
-
-def check_installed() -> None:
-    """Raise ConfigurationError unless the packages of the extra are there."""
-    absent = [name for name in PACKAGES if find_spec(name) is None]
-    if absent:
-        raise ConfigurationError(
-            f"Exporting needs {', '.join(absent)}, not installed here",
-            fix="Run: pip install 'contextual-bert[export]'.",
-        )
 
 
 def has_version(name: str) -> bool:
@@ -233,7 +202,7 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
     if not bool(logits[inputs.permitted].isfinite().all()):
         raise nonfinite_error(model)
     expected = logits.log_softmax(dim=-1)
-    ids, log_probabilities, _ = exported(inputs, exported.encode_context(inputs.context))
+    ids, log_probabilities, _ = exported(inputs.graph_inputs, exported.encode_context(inputs.context))
     found, proposed = torch.from_numpy(log_probabilities), torch.from_numpy(ids)
     is_there = found > -torch.inf
     # What neither rules out; a row in which the graph proposes nothing is as far from the model as can be.

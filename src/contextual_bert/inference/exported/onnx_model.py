@@ -1,24 +1,41 @@
 """Exported graphs, run by onnxruntime: from a context to its state, from a state and a set to the best items.
 
-It knows ids, no names: ``OnnxCompletionPipeline`` translates.
+It knows ids, no names: ``OnnxCompletionPipeline`` translates. It imports no torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from pydantic import TypeAdapter, ValidationError
 
-from contextual_bert.errors import ConfigurationError, NonFiniteError
-from contextual_bert.inference.exported.completion_graph import Example, numbered, state_from
-from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.context import FeatureLayout
+from contextual_bert.errors import ConfigurationError, Message, NonFiniteError, RunDirectoryError
+from contextual_bert.json_files import read_json_object
+from contextual_bert.models.learned_absence import LearnedAbsence
+from contextual_bert.softmax_over import SoftmaxOver
 
+Values = TypeVar("Values")
 CONTEXT_FILE, COMPLETION_FILE = "context.onnx", "completion.onnx"
 INPUTS = ("input_ids", "attention_mask", "position", "permitted")
 OUTPUTS = ("ids", "log_probabilities", "excluded")
+
+
+class GraphInputs(NamedTuple):
+    """Inputs of the completion graph besides the state: a row a [MASK].
+
+    Shapes: input_ids, attention_mask (blanks, length) int64; position (blanks,) int64, the [MASK] that is asked;
+    permitted (blanks, vocabulary) bool.
+    """
+
+    input_ids: NDArray[np.int64]
+    attention_mask: NDArray[np.int64]
+    position: NDArray[np.int64]
+    permitted: NDArray[np.bool_]
 
 
 class Completions(NamedTuple):
@@ -35,51 +52,157 @@ class Completions(NamedTuple):
     excluded: NDArray[np.float32]
 
 
-class OnnxModel:
+@dataclass(frozen=True)
+class ExportedState:
+    """The encoded context of customers, as the context graph gives it; reusable for many sets.
+
+    Args:
+        conditioning: the method of the model that made it: no other may read it.
+        arrays: output of the context graph -> (customers, ...).
+        num_rows: customers; one customer serves any number of sets.
+
+    Relation to its siblings:
+        ``ContextState`` is the same in torch.
+    """
+
+    conditioning: str
+    arrays: Mapping[str, NDArray[np.float32]]
+    num_rows: int
+
+    def for_sets(self, num_sets: int, *, conditioning: str) -> Self:
+        """Return a row a set: one customer's row serves all sets, several customers have one set each.
+
+        Args:
+            num_sets: number of sets.
+            conditioning: the method of the model that reads it.
+
+        Raises:
+            ConfigurationError: another number of rows, or the state of a model with another method.
+        """
+        if conditioning != self.conditioning:
+            raise ConfigurationError(
+                Message(
+                    f"This context state was made with {{conditioning}}, and the model has {conditioning!r}",
+                    conditioning=self.conditioning,
+                ),
+                fix="Call encode_context of the model that reads it.",
+            )
+        if self.num_rows == num_sets:
+            return self
+        if self.num_rows != 1:
+            raise ConfigurationError(
+                f"context has {self.num_rows} rows and input_ids {num_sets}",
+                fix="Give one context a row, or the state of one customer for all.",
+            )
+        return self.rows(np.zeros(num_sets, np.int64))
+
+    def rows(self, index: NDArray[np.int64]) -> Self:
+        """Return the chosen rows, by number."""
+        arrays = {name: array[index] for name, array in self.arrays.items()}
+        return replace(self, arrays=arrays, num_rows=len(index))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedConfig:
+    """The settings of an exported model that a completion depends on, under the names of ``ContextualBertConfig``."""
+
+    vocab_size: int
+    conditioning: str
+    context_features: list[FeatureLayout] | None
+    softmax_over: SoftmaxOver
+    has_context_as_text: bool
+    has_position_embeddings: bool
+    max_position_embeddings: int
+    context_dropout: float
+    field_dropout: float
+    rarely_missing: tuple[str, ...] | None
+
+    @classmethod
+    def from_pretrained(cls, directory: Path) -> "ExportedConfig":
+        """Read the config.json of an export.
+
+        Raises:
+            RunDirectoryError: it cannot be read, or lacks a setting.
+        """
+        path = directory / "config.json"
+        content = read_json_object(path, fix="Export the run again.")
+        try:
+            return _CONFIG.validate_python(content)
+        except ValidationError as error:
+            [first, *_] = error.errors()
+            name = ".".join(map(str, first["loc"]))
+            problem = f"{path}: {name} is missing or damaged: {first['msg']}"
+            raise RunDirectoryError(problem, fix="Export the run again.") from None
+
+    @property
+    def layout(self) -> tuple[FeatureLayout, ...]:
+        """Return the layout of each feature."""
+        return tuple(self.context_features or ())
+
+    @property
+    def reads_context(self) -> bool:
+        """Return True if the context changes the output."""
+        return bool(self.context_features)
+
+
+_CONFIG = TypeAdapter(ExportedConfig)
+
+
+class OnnxModel(LearnedAbsence):
     """The graphs of a folder.
 
     Args:
         directory: with completion.onnx, and context.onnx unless the method takes no context.
-        config: of the model that was exported.
+        config: of the model that was exported: its own, or what a folder says.
         num_threads: that one call uses.
+
+    Raises:
+        RunDirectoryError: graphs and config do not belong together.
     """
 
-    def __init__(self, directory: Path, config: ContextualBertConfig, *, num_threads: int = 1) -> None:
-        with torch.device("meta"):  # settings and shapes, without memory
-            self.model = ContextualBertForMaskedLM(config)
+    def __init__(self, directory: Path, config: Any, *, num_threads: int = 1) -> None:
+        self.config = config
         self.completion = session(directory / COMPLETION_FILE, num_threads=num_threads)
         self.context = session(directory / CONTEXT_FILE, num_threads=num_threads) if config.layout else None
         self.state_names = [each.name for each in self.context.get_outputs()] if self.context is not None else []
+        read = {each.name for each in self.completion.get_inputs()}
+        if read != {*INPUTS, *self.state_names}:
+            raise RunDirectoryError(
+                f"{directory}: {COMPLETION_FILE} does not read what config.json and {CONTEXT_FILE} give",
+                fix="Its files do not belong together: copy the folder again, or export the run again.",
+            )
         # Read once: a call takes half a millisecond, and the settings of a model are slow to ask.
-        self.conditioning, self.layout = config.conditioning, config.layout
-        self.has_vector = "vector" in self.state_names
+        self.conditioning: str = config.conditioning
+        self.layout: tuple[FeatureLayout, ...] = config.layout
 
-    def encode_context(self, context: Mapping[str, Tensor]) -> ContextState | None:
-        """As the model's own ``encode_context``, but holding only what goes into the other graph; None without one."""
+    def encode_context(self, context: Mapping[str, Any]) -> ExportedState | None:
+        """Encode the contexts of customers. None for a model without one.
+
+        Args:
+            context: encoded features by name, as arrays or tensors.
+        """
         if self.context is None:
             return None
-        given = {name: tensor.numpy() for name, tensor in numbered(context, self.layout).items()}
-        tensors = map(torch.from_numpy, self.context.run(None, given))
-        num_rows = next(iter(context.values())).shape[0]
-        return state_from(self.model, dict(zip(self.state_names, tensors, strict=True)), num_rows=num_rows)
+        given = {name: np.asarray(values) for name, values in numbered(context, self.layout).items()}
+        found = dict(zip(self.state_names, self.context.run(None, given), strict=True))
+        return ExportedState(self.conditioning, found, num_rows=len(next(iter(given.values()))))
 
-    def __call__(self, inputs: Example, state: ContextState | None) -> Completions:
-        """The best items; ``state`` has a row for each of the inputs, or one for all. ``inputs.context`` is not read.
+    def __call__(self, inputs: GraphInputs, state: ExportedState | None) -> Completions:
+        """Return the best items.
+
+        Args:
+            inputs: a row a [MASK].
+            state: a row for each of the inputs, or one for all.
 
         Raises:
             ConfigurationError: no state, another number of rows, or the state of another method.
             NonFiniteError: the graph gives no numbers.
         """
-        given: dict[str, Any] = {name: getattr(inputs, name).numpy() for name in INPUTS}
+        given: dict[str, Any] = inputs._asdict()
         if self.context is not None:
             if state is None:
                 raise ConfigurationError("This model takes a context", fix="Give what encode_context makes of it.")
-            state = state.for_sets(inputs.input_ids.shape[0], conditioning=self.conditioning)
-            tensors = state.states
-            if self.has_vector and state.embedding is not None:
-                tensors = (state.embedding.vector, *tensors)
-            for name, tensor in zip(self.state_names, tensors, strict=True):
-                given[name] = tensor.numpy(force=True)
+            given |= state.for_sets(len(inputs.input_ids), conditioning=self.conditioning).arrays
         found = Completions(*self.completion.run(None, given))
         if np.isnan(found.log_probabilities).any() or not np.isfinite(found.excluded).all():
             raise NonFiniteError(
@@ -88,6 +211,15 @@ class OnnxModel:
                 "look for such numbers in the context.",
             )
         return found
+
+
+def numbered(context: Mapping[str, Values], layout: Sequence[FeatureLayout]) -> dict[str, Values]:
+    """Return the values of the features as ``feature_0``, ``feature_1``, ... in the order of the layout.
+
+    A column may have any name. Quotes and line breaks cannot stand in the name of a graph's input, and a column
+    ``state_0`` would be an output of the same graph.
+    """
+    return {f"feature_{index}": context[feature.name] for index, feature in enumerate(layout)}
 
 
 def session(path: Path, *, num_threads: int) -> Any:
@@ -101,3 +233,21 @@ def session(path: Path, *, num_threads: int) -> Any:
     # Threads that spin while they wait take the core from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def check_installed(*packages: str, extra: str) -> None:
+    """Raise ConfigurationError unless packages are there.
+
+    Args:
+        packages: their names.
+        extra: of this distribution, which installs them.
+
+    Example:
+        >>> check_installed("numpy", extra="onnxruntime")
+    """
+    absent = [name for name in packages if find_spec(name) is None]
+    if absent:
+        raise ConfigurationError(
+            f"An exported model needs {', '.join(absent)}, not installed here",
+            fix=f"Run: pip install 'contextual-bert[{extra}]'.",
+        )

@@ -1,31 +1,35 @@
 """Completion by an exported model: the queries and answers of CompletionPipeline, computed by onnxruntime.
 
-It loads no weight into torch. The folder of ``export_onnx`` is all that is needed.
+It imports no torch and no transformers. The folder of ``export_onnx`` is all that is needed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, Message, RunDirectoryError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.answers import Slot
+from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Ranking
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.constraint_evaluation import Permitted
-from contextual_bert.inference.exported.completion_graph import Example
-from contextual_bert.inference.exported.export import OnnxExport, check_installed
-from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, Completions, OnnxModel
-from contextual_bert.inference.pipeline import RUN_FILES, CompletionPipeline
+from contextual_bert.inference.exported.exported_processor import ExportedProcessor
+from contextual_bert.inference.exported.onnx_model import (
+    COMPLETION_FILE,
+    Completions,
+    ExportedConfig,
+    ExportedState,
+    GraphInputs,
+    OnnxModel,
+    check_installed,
+)
+from contextual_bert.inference.exported.record import OnnxExport
 from contextual_bert.inference.queries import MASK
-from contextual_bert.inference.saved_files import RECORD_FILE, check_files, trained_sets
+from contextual_bert.inference.saved_files import RECORD_FILE, RUN_FILES, check_files, trained_sets
 from contextual_bert.json_files import read_json_object
 from contextual_bert.memory import is_out_of_memory
-from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertProcessor
 
 FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
 
@@ -36,7 +40,7 @@ NO_LOGITS = (
 )
 
 
-class OnnxCompletionPipeline(CompletionPipeline):
+class OnnxCompletionPipeline(BaseCompletionPipeline):
     """Completes sets of items with an exported model.
 
     Args:
@@ -47,15 +51,16 @@ class OnnxCompletionPipeline(CompletionPipeline):
 
     Raises:
         RunDirectoryError: no such folder, or a file of it is missing or damaged.
-        ConfigurationError: the extra ``export`` is not installed.
+        ConfigurationError: the extra ``onnxruntime`` is not installed.
 
     Relation to its siblings:
         The same queries, constraints and answers as ``CompletionPipeline``; ``top_k`` is at most that of the export,
-        and its ``model`` has settings, no weights. ``encode_context`` gives the state of a customer for many sets.
+        its ``model`` has settings and no logits, and its ``processor`` gives arrays. ``encode_context`` gives the state
+        of a customer for many sets. torch and transformers are not imported.
 
     Example:
-        >>> from contextual_bert.inference import export_onnx
-        >>> from contextual_bert.models import ContextualBertForMaskedLM
+        >>> from contextual_bert.inference import CompletionPipeline, export_onnx
+        >>> from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
         >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=5, **sizes))
         >>> trained = CompletionPipeline(model, ContextualBertProcessor.from_items(["coat", "hat"]))
@@ -74,7 +79,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         catalogue: str | Path | Frame | None = None,
         reading: ReadSettings | None = None,
     ) -> None:
-        check_installed()
+        check_installed("onnxruntime", extra="onnxruntime")
         directory = Path(directory)
         missing = [name for name in FILES if not (directory / name).is_file()]
         if missing:
@@ -83,11 +88,11 @@ class OnnxCompletionPipeline(CompletionPipeline):
                 fix="Write it with: contextual-bert export RUN --output DIRECTORY.",
             )
         check_files(directory)
+        self.record = cast(OnnxExport, read_json_object(directory / RECORD_FILE, fix="Export the run again."))
+        config = ExportedConfig.from_pretrained(directory)
         try:
-            self.record = cast(OnnxExport, read_json_object(directory / RECORD_FILE, fix="Export the run again."))
-            config = cast(Any, ContextualBertConfig.from_pretrained(directory))
+            processor = ExportedProcessor.from_pretrained(directory)
             self.exported = OnnxModel(directory, config, num_threads=num_threads)
-            processor = ContextualBertProcessor.from_pretrained(directory)
         except RunDirectoryError:
             raise
         except Exception as error:  # onnxruntime's own classes have no common base but this one
@@ -95,7 +100,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
                 raise
             raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
         shop = Catalogue(catalogue, processor.items, reading=reading) if catalogue is not None else None
-        super().__init__(self.exported.model, processor, catalogue=shop)
+        super().__init__(self.exported, processor, catalogue=shop)
         top_k: object = self.record.get("top_k")
         if type(top_k) is not int or top_k < 1:
             path = directory / RECORD_FILE
@@ -109,7 +114,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         cls,
         directory: str | Path,
         *,
-        device: str | torch.device | None = None,
+        device: str | None = None,
         catalogue: str | Path | Frame | None = None,
         reading: ReadSettings | None = None,
     ) -> Self:
@@ -118,29 +123,29 @@ class OnnxCompletionPipeline(CompletionPipeline):
         Raises:
             ConfigurationError: a device other than the CPU.
         """
-        if torch.device(device or "cpu").type != "cpu":
+        if str(device or "cpu").partition(":")[0] != "cpu":
             raise ConfigurationError(
                 "is not allowed: an exported model runs on the CPU", setting="device", value=device, fix="Leave it out."
             )
         return cls(directory, catalogue=catalogue, reading=reading)
 
-    def fill(
+    def rank_permitted(
         self,
         sets: Sequence[Sequence[str]],
-        context: Mapping[str, torch.Tensor] | ContextState | None,
-        permitted: Sequence[Permitted],
+        context: Mapping[str, Any] | ExportedState | None,
+        permitted: NDArray[np.bool_],
         *,
         top_k: int,
         guidance: Sequence[float] | float = 1.0,
-    ) -> Iterator[list[Slot]]:
-        """The slots of each set of one batch.
+    ) -> Ranking:
+        """Rank the permitted items of each [MASK] of a batch.
 
         Raises:
             ConfigurationError: more proposals than were exported, or a guidance, which needs the logits.
         """
         if any(each != 1 for each in (guidance if isinstance(guidance, Sequence) else [guidance])):
             raise ConfigurationError(NO_LOGITS)
-        top_k = min(top_k, self.model.config.vocab_size)
+        top_k = min(top_k, len(self.processor.items))
         if top_k > self.record["top_k"]:
             raise ConfigurationError(
                 Message("is too many: this model was exported with {top_k}", top_k=self.record["top_k"]),
@@ -148,13 +153,11 @@ class OnnxCompletionPipeline(CompletionPipeline):
                 value=top_k,
                 fix="Ask for less, or export it again with more.",
             )
-        found = self.rank(sets, context, np.concatenate([each.items for each in permitted]))
-        probabilities = np.exp(found.log_probabilities[:, :top_k]).tolist()
-        ranked = zip(found.ids[:, :top_k].tolist(), probabilities, found.excluded.tolist(), strict=True)
-        return self.slots(sets, permitted, ranked)
+        found = self.rank(sets, context, permitted)
+        return Ranking(found.ids[:, :top_k], np.exp(found.log_probabilities[:, :top_k]), found.excluded)
 
-    def logits(self, inputs: Mapping[str, Any], *, guidance: Sequence[float] | float = 1.0) -> torch.Tensor:
-        """An exported model has none.
+    def complete_jointly(self, queries: Any, **settings: Any) -> NoReturn:
+        """Refuse to fill blanks together, which needs logits.
 
         Raises:
             ConfigurationError: always.
@@ -164,27 +167,37 @@ class OnnxCompletionPipeline(CompletionPipeline):
     def rank(
         self,
         sets: Sequence[Sequence[str]],
-        context: Mapping[str, torch.Tensor] | ContextState | None,
+        context: Mapping[str, Any] | ExportedState | None,
         permitted: NDArray[np.bool_],
     ) -> Completions:
-        """As ``fill``, as arrays: a row a [MASK], set after set; the others of the set stay [MASK] in it.
+        """Return the best permitted items as arrays: a row a [MASK], set after set.
+
+        The other [MASK] of a set stay in it.
 
         Shapes:
             permitted (blanks, vocabulary).
+
+        Args:
+            sets: names of items.
+            context: encoded features by name, as arrays or tensors; or what ``encode_context`` made of them.
+            permitted: which items each blank may get.
         """
-        state = context if isinstance(context, ContextState) else self.encode_context(context or {})
+        state = context if isinstance(context, ExportedState) else self.encode_context(context or {})
         blanks = [(row, index) for row, items in enumerate(sets) for index, item in enumerate(items) if item == MASK]
-        rows, positions = torch.tensor(blanks, dtype=torch.long).view(-1, 2).unbind(dim=1)
-        encoded = self.processor.encode_items(sets)
-        if state is not None and not torch.equal(rows, torch.arange(len(sets))):
-            state = state.for_sets(len(sets), conditioning=self.model.config.conditioning).rows(rows)
+        rows, positions = np.array(blanks, np.int64).reshape(-1, 2).T
+        encoded = self.processor.encode_names(sets)
+        if state is not None and not np.array_equal(rows, np.arange(len(sets))):
+            state = state.for_sets(len(sets), conditioning=self.exported.conditioning).rows(rows)
         ids, mask = encoded["input_ids"][rows], encoded["attention_mask"][rows]
-        return self.exported(Example(ids, mask, positions, torch.from_numpy(permitted), {}), state)
+        return self.exported(GraphInputs(ids, mask, positions, permitted), state)
 
-    def encode_context(self, context: Mapping[str, torch.Tensor]) -> ContextState | None:
-        """Return the encoding of a context for ``fill``, reusable for many sets.
+    def encode_context(self, context: Mapping[str, Any]) -> ExportedState | None:
+        """Return the encoding of a context for ``rank``, reusable for many sets.
 
-        None for a model without a context.
+        Args:
+            context: encoded features by name, as arrays or tensors.
+
+        Returns:
+            None for a model without a context.
         """
-        features = [feature.name for feature in self.model.config.layout]
-        return self.exported.encode_context({name: context[name] for name in features})
+        return self.exported.encode_context(context)

@@ -19,8 +19,9 @@ from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.capabilities import guidance_notes
+from contextual_bert.inference.constraint_evaluation import GUIDANCE
 from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
-from contextual_bert.inference.guidance import GUIDANCE, guidance_notes
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
     check_count,

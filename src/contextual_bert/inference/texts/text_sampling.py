@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError, Message
-from contextual_bert.inference.guidance import guidance_notes, guided_logits
+from contextual_bert.inference.capabilities import guidance_notes
+from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.queries import check_count, check_seed
 from contextual_bert.inference.query_schema import MAX_WEIGHT
 from contextual_bert.inference.scoring import to_device

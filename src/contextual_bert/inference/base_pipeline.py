@@ -1,0 +1,269 @@
+"""The part of completing sets that every backend shares: queries in, answers out, around the ranking of ids.
+
+A query is a set of item names with [MASK] where something is missing, the context of the person who asks, and
+constraints. It knows names, masks and arrays. It imports no torch: ``CompletionPipeline`` ranks with torch,
+``OnnxCompletionPipeline`` with onnxruntime.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextual_bert.errors import ConfigurationError, QueryError, QueryPlace, SchemaError, UnknownNameError
+from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
+from contextual_bert.inference.capabilities import guidance_notes
+from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.constraint_evaluation import Asked, Permitted, permitted_items
+from contextual_bert.inference.context_notes import ContextNotes
+from contextual_bert.inference.queries import (
+    MASK,
+    Request,
+    TrainedSets,
+    check_count,
+    check_length,
+    check_queries,
+    check_separated,
+    encode_contexts,
+    read_request,
+)
+from contextual_bert.inference.query_schema import existing_keys
+from contextual_bert.inference.verdicts import FieldVerdicts
+from contextual_bert.models.compatibility import check_processor
+from contextual_bert.softmax_over import SoftmaxOver
+
+Query = Mapping[str, Any] | Request  # as it was given, or read already
+
+
+class Ranking(NamedTuple):
+    """The best permitted items of each [MASK], set after set.
+
+    Shapes: ids, probabilities (blanks, proposals); excluded (blanks,).
+
+    ``probabilities`` are renormalised over what is permitted; ``excluded`` is the probability that the model gives to
+    what is not permitted. Of fewer permitted items than proposals, the rest are forbidden ones.
+    """
+
+    ids: NDArray[np.int64]
+    probabilities: NDArray[np.floating[Any]]
+    excluded: NDArray[np.floating[Any]]
+
+
+class SetModel(Protocol):
+    """Protocol of a model that completes sets, as a pipeline asks it: its settings and what it learned to go without.
+
+    ``config``: a ``ContextualBertConfig``, or what has its fields.
+    """
+
+    @property
+    def config(self) -> Any: ...
+
+    @property
+    def has_learned_anonymous(self) -> bool: ...
+
+    @property
+    def has_learned_absent_fields(self) -> bool: ...
+
+    @property
+    def unlearned_absences(self) -> tuple[str, ...]: ...
+
+
+class BaseCompletionPipeline(ABC):
+    """Base of the pipelines that complete sets. A subclass ranks ids.
+
+    Formula:
+        Pr(M = w | w_-i, c, permitted) = Pr(M = w | w_-i, c) / sum of the same over the permitted items
+
+    Args:
+        model: its settings are read, its weights are not.
+        processor: of the model.
+        catalogue: the shop's table of items, for constraints on attributes, prices and stock.
+
+    Raises:
+        ConfigurationError: model, processor and catalogue do not belong together.
+    """
+
+    no_logits: str | None = None  # why there are none, in a pipeline that ranks without them
+    max_top_k: int | None = None  # where it can give no more
+    verdicts: FieldVerdicts | None = None  # what the run's report says of each field; None where it does not
+    sets = TrainedSets()  # how the run read its sets; what ``from_pretrained`` finds in the folder
+
+    def __init__(self, model: SetModel, processor: Any, *, catalogue: Catalogue | None = None) -> None:
+        config = model.config
+        if len(processor.items) != config.vocab_size:
+            raise ConfigurationError(
+                f"The processor knows {len(processor.items)} items and the model {config.vocab_size}",
+                fix="Load both from one run directory.",
+            )
+        check_processor(config, processor)
+        if catalogue is not None and catalogue.vocabulary != processor.items:
+            raise ConfigurationError(
+                "The catalogue is aligned to another vocabulary", fix="Make it with processor.items."
+            )
+        self.model: Any = model
+        self.processor = processor
+        # The settings of a model are slow to ask, once a query.
+        self._has_context = bool(config.layout)
+        self._over: SoftmaxOver = "candidates" if config.softmax_over == "candidates" else "items"
+        self.catalogue = catalogue
+
+    @abstractmethod
+    def rank_permitted(
+        self,
+        sets: Sequence[Sequence[str]],
+        context: Any,
+        permitted: NDArray[np.bool_],
+        *,
+        top_k: int,
+        guidance: Sequence[float] | float = 1.0,
+    ) -> Ranking:
+        """Rank the permitted items of each [MASK] of a batch.
+
+        Shapes:
+            permitted (blanks, vocabulary).
+
+        Args:
+            sets: names of items.
+            context: encoded features by name, a row a set; or the encoding of customers that ``encode_context`` gave.
+                None: the model reads none.
+            permitted: which items each blank may get.
+            top_k: proposals a blank.
+            guidance: one number a set, or one for all.
+        """
+
+    def __call__(
+        self, queries: Query | Sequence[Query], *, top_k: int = 5, batch_size: int = 256
+    ) -> Answer | list[Answer]:
+        """Complete one query or many.
+
+        Args:
+            queries: {"items": [...], "context": {...}} and, if wished, constraints: "allow", "deny", "owned",
+                "repeats", "in_stock", "where", "max_price", "budget", "at_most_one_per". Without a [MASK] the set is
+                completed by one more item. A context feature that is not named is missing. "guidance": 0 is what
+                anybody would get, 1 the model as it is, above 1 is more personal.
+            top_k: proposals a slot.
+            batch_size: queries a forward pass.
+
+        Returns:
+            An Answer for one query, a list of them for a list.
+
+        Raises:
+            DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
+            NonFiniteError: the model gives no numbers.
+        """
+        for name, value in (("top_k", top_k), ("batch_size", batch_size)):
+            check_count(name, value)
+        if isinstance(queries, Mapping | Request):
+            return next(self.complete([queries], top_k=top_k, batch_size=1))
+        return list(self.complete(check_queries(queries), top_k=top_k, batch_size=batch_size))
+
+    def complete(self, queries: Sequence[Query], *, top_k: int, batch_size: int) -> Iterator[Answer]:
+        """The answers, in order; everything but what the catalogue knows is checked before the first one."""
+        requests = [read_request(query, row=row) for row, query in enumerate(queries)]
+        context = encode_contexts(requests, self.processor)
+        schema = self.processor.schema
+        has_unknown = (
+            context.has_unknown(schema) if context is not None and schema is not None else [True] * len(requests)
+        )
+        notes = ContextNotes(context, schema, self.model)
+        for start in range(0, len(requests), batch_size):
+            batch = requests[start : start + batch_size]
+            encoded = context.arrays_of(slice(start, start + batch_size)) if context is not None else None
+            permitted = [self.permitted(request, row=row) for row, request in enumerate(batch, start)]
+            guidance = [each.guidance for each in batch]
+            filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k, guidance=guidance)
+            for row, (request, slots) in enumerate(zip(batch, filled, strict=True), start):
+                yield self.answer(request, slots, has_unknown=has_unknown[row], context_notes=notes.of(row))
+
+    def permitted(self, request: Request, *, row: int) -> Permitted:
+        """Return the permitted items of each blank of the query."""
+        check_length(request, self.model.config, row=row)
+        check_separated(request.items, self.processor.items, self.sets, row=row)
+        try:
+            return permitted_items(self.asked(request), request.settings)
+        except (QueryError, UnknownNameError, SchemaError) as error:
+            raise error.at(QueryPlace((row, *existing_keys(request.given, error.location)))) from None
+
+    def asked(self, request: Request) -> Asked:
+        """Return the input of the constraints for a query."""
+        return Asked(self.processor.items, request.items, self.catalogue, can_repeat=self._over == "items")
+
+    def fill(
+        self,
+        sets: Sequence[Sequence[str]],
+        context: Any,
+        permitted: Sequence[Permitted],
+        *,
+        top_k: int,
+        guidance: Sequence[float] | float = 1.0,
+    ) -> Iterator[list[Slot]]:
+        """Yield the slots of each set of one batch.
+
+        Args:
+            sets, context, top_k, guidance: see ``rank_permitted``.
+            permitted: the permitted items of each set.
+        """
+        each_blank = np.concatenate([each.items for each in permitted])
+        found = self.rank_permitted(sets, context, each_blank, top_k=top_k, guidance=guidance)
+        ranked = zip(found.ids.tolist(), found.probabilities.tolist(), found.excluded.tolist(), strict=True)
+        return self.slots(sets, permitted, ranked)
+
+    def slots(
+        self,
+        sets: Sequence[Sequence[str]],
+        permitted: Sequence[Permitted],
+        ranked: Iterator[tuple[list[int], list[float], float]],
+    ) -> Iterator[list[Slot]]:
+        """The slots of each set from the best ids of each blank, their probabilities and what is excluded."""
+        for items, each in zip(sets, permitted, strict=True):
+            slots: list[Slot] = []
+            for blank, position in enumerate(index for index, item in enumerate(items) if item == MASK):
+                ids, values, outside = next(ranked)
+                # Of fewer than top_k permitted items, the rest of the best are forbidden ones.
+                pairs = list(zip(ids, values, strict=True))[: each.num_items(blank)]
+                proposals = [Candidate(item=self.processor.items.value_of(key), probability=p) for key, p in pairs]
+                slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
+            yield slots
+
+    def answer(
+        self, request: Request, slots: list[Slot], *, has_unknown: bool = True, context_notes: Sequence[str] = ()
+    ) -> Answer:
+        """The answer with what the reader should know about it.
+
+        Args:
+            request: the query as it was read.
+            slots: what was found.
+            has_unknown: False where all values of the context are known, so that nobody needs to look for others.
+            context_notes: of its context.
+        """
+        notes = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
+        apart = [name for name in ("budget", "at_most_one_per") if name in request.settings]
+        if apart and len(slots) > 1:
+            notes.append(
+                f"Each blank is filled by itself: a choice of proposals for all {len(slots)} may break "
+                f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
+            )
+        remarks = self.remarks(request, [*notes, *context_notes], has_unknown=has_unknown)
+        return Answer(items=request.items, slots=slots, **remarks)
+
+    def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
+        """Return unknown items and values of a query, with notes after those given."""
+        vocabulary = self.processor.items
+        return Remarks(
+            unknown_items=[item for item in request.items if item != MASK and vocabulary.id_of_value(item) is None],
+            unknown_context=self.processor.unknown_values(request.context) if has_unknown else {},
+            notes=[
+                *notes,
+                *notes_on(
+                    request,
+                    vocabulary,
+                    has_context=self._has_context,
+                    can_repeat=self._over == "items",
+                    catalogue=self.catalogue,
+                    sets=self.sets,
+                ),
+                *guidance_notes(self.model, request.guidance),
+            ],
+        )

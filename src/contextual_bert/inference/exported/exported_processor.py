@@ -1,0 +1,66 @@
+"""The vocabulary and the schema of an export, read from the files of its processor without transformers."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from contextual_bert.context import ContextSchema, Vocabulary, check_rule
+from contextual_bert.errors import RunDirectoryError
+from contextual_bert.json_files import read_json_object
+from contextual_bert.models.raw_values import RawValueEncoder
+from contextual_bert.models.reserved_items import RESERVED_ITEMS
+
+_FIX = "Export the run again."
+
+
+class ExportedProcessor(RawValueEncoder):
+    """Vocabulary and context schema of an export.
+
+    Args:
+        items: the item vocabulary.
+        schema: None for a model without a context.
+
+    Relation to its siblings:
+        ``ContextualBertProcessor`` wrote the files, and makes tensors of the same arrays.
+    """
+
+    has_context_as_text = False  # of sets never
+
+    def __init__(self, items: Vocabulary, schema: ContextSchema | None) -> None:
+        self._items, self._schema = items, schema
+
+    @classmethod
+    def from_pretrained(cls, directory: Path) -> "ExportedProcessor":
+        """Read tokenizer.json and processor_config.json.
+
+        Raises:
+            RunDirectoryError: a file cannot be read, or is no processor of sets.
+            ConfigurationError: values are spelt by a rule that this version does not have.
+            SchemaError: a faulty schema.
+        """
+        path = directory / "tokenizer.json"
+        model: Any = read_json_object(path, fix=_FIX).get("model")
+        vocabulary: Any = cast("dict[str, Any]", model).get("vocab") if isinstance(model, dict) else None
+        if not isinstance(vocabulary, dict):
+            raise RunDirectoryError(f"{path} has no vocabulary of items", fix=_FIX)
+        ids = cast("dict[str, int]", vocabulary)
+        names = sorted(ids, key=ids.__getitem__)
+        if [ids[name] for name in names] != [*range(len(names))] or (*names[: len(RESERVED_ITEMS)],) != RESERVED_ITEMS:
+            raise RunDirectoryError(f"{path} has no vocabulary of items: its ids are those of another model", fix=_FIX)
+        settings = read_json_object(directory / "processor_config.json", fix=_FIX)
+        check_rule(str(settings.get("value_spelling")))
+        extractor: Any = settings.get("feature_extractor")
+        if not isinstance(extractor, dict):
+            raise RunDirectoryError(f"{directory / 'processor_config.json'} has no feature_extractor", fix=_FIX)
+        content: Any = cast("dict[str, Any]", extractor).get("context_schema")
+        schema = ContextSchema.from_dict(content) if content is not None else None
+        return cls(Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS), schema)
+
+    @property
+    def schema(self) -> ContextSchema | None:
+        """The context schema, None for a model without a context."""
+        return self._schema
+
+    @property
+    def items(self) -> Vocabulary:
+        """The item vocabulary, reserved ids included."""
+        return self._items

@@ -1,0 +1,32 @@
+"""Record of an export: the contents of export.json."""
+
+from typing import Literal, TypedDict
+
+OutputMatrix = Literal["float32", "int8"]
+
+
+class Parity(TypedDict):
+    """Largest differences between graph and model on ``num_rows`` random sets, contexts and permitted items.
+
+    ``max_difference_nats``: of the log-probabilities of the items that both propose; ``recall``: which share of the
+    model's top k the graph proposes.
+    """
+
+    num_rows: int
+    max_difference_nats: float
+    recall: float
+
+
+class OnnxExport(TypedDict):
+    """Record of an export: the contents of export.json."""
+
+    conditioning: str
+    top_k: int
+    output_matrix: OutputMatrix
+    num_items: int
+    separator: str
+    largest_set: int | None
+    context_features: list[str]
+    opset: int
+    versions: dict[str, str]
+    parity: Parity

@@ -1,0 +1,125 @@
+"""From raw values to arrays: names of items become ids, records and columns of a context become encoded features.
+
+It is what a processor and an export read alike. It knows no tensor, no tokenizer and no file.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextual_bert.context import (
+    ContextSchema,
+    EncodedContext,
+    Vocabulary,
+    encode_records,
+    encode_table,
+    unknown_values,
+)
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.frames import Frame
+from contextual_bert.models.reserved_items import MASK, UNKNOWN
+
+
+class RawValueEncoder:
+    """Encode the sets and contexts of queries by a vocabulary and a context schema."""
+
+    @property
+    def schema(self) -> ContextSchema | None:
+        """The context schema, None for a model without a context."""
+        raise NotImplementedError
+
+    @property
+    def items(self) -> Vocabulary:
+        """The item vocabulary, reserved ids included."""
+        raise NotImplementedError
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """The raw columns of categories, which ``read_table`` is to read as they are spelt."""
+        return self.schema.code_columns if self.schema is not None else ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns of the context, none for a model without one."""
+        return self.schema.columns if self.schema is not None else ()
+
+    def encode_names(self, sets: Sequence[Sequence[str]]) -> dict[str, NDArray[np.int64]]:
+        """Return input_ids and attention_mask of sets as arrays.
+
+        Of the reserved names only [MASK] means something in a set; an item that is called like another is unknown.
+
+        Shapes:
+            (sets, length), padded with 0.
+
+        Args:
+            sets: names of items.
+        """
+        unknown, mask_id = self.items.id_of(UNKNOWN), self.items.id_of(MASK)
+        find = self.items.id_of_value
+        rows = [[mask_id if item == MASK else find(item) or unknown for item in row] for row in sets]
+        length = max((len(row) for row in rows), default=0)
+        ids = [row + [0] * (length - len(row)) for row in rows]
+        mask = [[1] * len(row) + [0] * (length - len(row)) for row in rows]
+        return {
+            "input_ids": np.array(ids, np.int64).reshape(len(rows), length),
+            "attention_mask": np.array(mask, np.int64).reshape(len(rows), length),
+        }
+
+    def encode_context(self, context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> EncodedContext | None:
+        """Encode one record a row.
+
+        Args:
+            context: the records. None: every feature is missing.
+            num_rows: number of rows.
+
+        Returns:
+            None for a model without a context.
+
+        Raises:
+            ConfigurationError: another number of records.
+            DataError, UnknownNameError: a record that does not fit the schema.
+        """
+        if self.schema is None:
+            return None
+        return encode_records(self.schema, checked_records(context, num_rows=num_rows))
+
+    def encode_columns(self, table: Frame, *, file: str | None = None) -> EncodedContext | None:
+        """Encode the context in the columns of a table.
+
+        Args:
+            table: raw values, as ``frames.as_table`` takes them.
+            file: where it comes from, for messages.
+
+        Returns:
+            None for a model without a context.
+
+        Raises:
+            DataError, SchemaError: see ``encode_table``.
+        """
+        return encode_table(self.schema, table, file=file) if self.schema is not None else None
+
+    def unknown_values(self, record: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Return the values of a record that the model never saw, by feature."""
+        return unknown_values(self.schema, record) if self.schema is not None else {}
+
+
+def checked_records(context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> Sequence[Mapping[str, Any]]:
+    """Return a record for each row, empty ones where there are none.
+
+    Raises:
+        ConfigurationError, DataError: another number of them, or one in place of a list.
+
+    Example:
+        >>> checked_records(None, num_rows=2)
+        [{}, {}]
+    """
+    records = [dict[str, Any]()] * num_rows if context is None else context
+    if isinstance(records, Mapping):
+        raise DataError(f"{records!r:.80} is one record", column="context", fix="Give a list of them: [{...}].")
+    if len(records) != num_rows:
+        raise ConfigurationError(
+            f"{num_rows} rows came with {len(records)} context records", fix="Give one record a row."
+        )
+    return records
