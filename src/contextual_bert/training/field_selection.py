@@ -158,9 +158,10 @@ class _Residuals(NamedTuple):
 
 
 def _sample(sizes: NDArray[np.int64], most_items: int) -> NDArray[np.int64]:
-    """Return the places of as many sets, drawn at random, as have this number of items."""
+    """Return the places of as many sets, drawn at random, as have this number of items, but of the fewest at least."""
     order = np.random.default_rng(0).permutation(len(sizes))
-    return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), most_items, side="right")))])
+    num_sets = int(np.searchsorted(np.cumsum(sizes[order]), most_items, side="right"))
+    return np.sort(order[: max(FEWEST_SETS, num_sets)])
 
 
 def _coordinates(dataset: SequenceDataset, vocab_size: int) -> Floats:
