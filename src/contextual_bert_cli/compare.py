@@ -29,7 +29,7 @@ Example:
 _COMPARED = "Comparison"
 
 
-@with_recipe_options(without=("conditioning", "init_from"))
+@with_recipe_options(without=("conditioning", "init_from", "retire_missing_items"))
 def command(
     data: options.Data,
     *,
@@ -108,7 +108,7 @@ def command(
         folders = [] if overwrite else [run_directory(output, recipe) for recipe in recipes]
         with counting("choosing the fields of the context") as progress:
             ready = with_selected_fields(ready, recipes, remembered=folders, progress=progress)
-        remark(*map(in_options, ready.lines()), *ready.remarks())
+        remark(*map(in_options, ready.lines()), *map(in_options, ready.remarks()))
         if overwrite:
             for recipe in recipes:
                 task_of(ready).check(ready.resolve(recipe))

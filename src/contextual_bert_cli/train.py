@@ -108,7 +108,7 @@ def command(
                 ready = prepare_for(recipe)
             with counting("choosing the fields of the context", is_quiet=not is_main_process()) as progress:
                 ready = with_selected_fields(ready, [recipe], remembered=[output] if resume else [], progress=progress)
-            remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(recipe.device, recipe.dtype))
+            remark(*map(in_options, (*ready.lines(), *ready.remarks())), *emulation_lines(recipe.device, recipe.dtype))
             own = ready.resolve(recipe)
             lines = training_lines(own, ready, defaults=task_of(ready).default_training(own))
             remark(*map(in_options, lines))

@@ -42,6 +42,7 @@ def test_what_is_new_and_what_is_gone_is_said(
     assert f"items of {finished} are not in {next_month}: " in said
     assert first in said.split("are not in")[1].split("They stay candidates")[0]
     assert second in said.split("are not in")[1].split("They stay candidates")[0]
+    assert "They stay candidates. Retire them with --retire-missing-items." in said
     assert f"columns of {next_month} that {finished} does not read, and which are ignored: weather" in said
     assert "warning: context 'gender': " in said
     assert "'Females' (" in said

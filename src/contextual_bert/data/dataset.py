@@ -217,7 +217,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         index %= len(self)
         row = {name: values[0] for name, values in self.__getitems__([index]).inputs().items() if name != "context"}
         other = int(self.context_rows(torch.tensor([index])))
-        context = {name: values[other] for name, values in self.context.items()}
+        context = {name: values[other].clone() for name, values in self.context.items()}
         return {**row, "context": context, "example_id": int(self.example_ids[index])}
 
     def __getitems__(self, indices: Sequence[int] | Tensor) -> SequenceBatch:

@@ -4,7 +4,7 @@ A processor is saved beside the model and is all that is needed to use it: the v
 files, the context schema in ``processor_config.json``. It knows no table and no training.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -204,6 +204,11 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         new = dict.fromkeys(spelt(item) for item in items if item not in self.items)
         # Those of the run keep their spelling and with it their ids, whatever rule they are from.
         return self._from_spelt((*self.items.values, *new), self.schema)
+
+    def without_items(self, items: Iterable[str]) -> Self:
+        """The same processor without these items; the others move up and keep their order."""
+        left_out = {*items}
+        return self._from_spelt(tuple(item for item in self.items.values if item not in left_out), self.schema)
 
     def with_context_as(self, kind: Literal["text", "values"]) -> Self:
         """The same processor, for a model that reads a context as words or as values."""

@@ -1,7 +1,7 @@
 """From a recipe to a model and its training arguments. Trains nothing and reads no table."""
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,12 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, joined
 from contextual_bert.inference.saved_files import check_files
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertProcessor,
+    count_parameters,
+)
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
@@ -229,7 +234,10 @@ def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
 
 
 def started_from(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMaskedLM:
-    """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
+    """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary.
+
+    Rows of items that were retired go, and the rows behind them move up.
+    """
     check_files(str(recipe.init_from))
     attention = attention_for(recipe, ready)
     model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from), attn_implementation=attention)
@@ -246,9 +254,24 @@ def started_from(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMasked
         raise ConfigurationError(
             f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}", fix="Leave it out."
         )
+    if recipe.retire_missing_items:
+        known = ContextualBertProcessor.from_pretrained(str(recipe.init_from)).items
+        ids = [known.id_of_value(item) for item in ready.processor.items.values]
+        keep_rows(model, [*range(len(known.reserved)), *(number for number in ids if number is not None)])
     if len(ready.processor.items) > model.config.vocab_size:
         model.resize_token_embeddings(len(ready.processor.items))
     return model
+
+
+def keep_rows(model: ContextualBertForMaskedLM, ids: Sequence[int]) -> None:
+    """Keep the items of these ids alone, in this order: their vectors, output rows and biases."""
+    index = torch.as_tensor(ids)
+    output = model.get_output_embeddings()
+    weights = {id(each): each for each in (model.get_input_embeddings().weight, output.weight, output.bias)}
+    with torch.no_grad():
+        for weight in weights.values():  # a tied matrix once
+            weight[: len(ids)] = weight[index]
+    model.resize_token_embeddings(len(ids))
 
 
 def count_counted(model: nn.Module) -> int:

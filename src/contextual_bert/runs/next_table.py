@@ -19,7 +19,7 @@ from contextual_bert.context.infer import Customers, numbers_of_customers
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import SchemaError, did_you_mean
+from contextual_bert.errors import Message, SchemaError, did_you_mean, joined
 from contextual_bert.models import ContextualBertProcessor
 
 NUM_EXAMPLES = 5
@@ -39,32 +39,51 @@ def check_columns_of_run(schema: ContextSchema | None, table: pa.Table, *, run: 
         )
 
 
+def missing_items(known: ContextualBertProcessor, every: pa.Array) -> list[str]:
+    """Return the items of a run that no set holds, in the order of its vocabulary.
+
+    Args:
+        known: the processor of the run.
+        every: the items of all sets.
+    """
+    names = pa.array(known.items.values, pa.string())
+    return names.filter(pc.invert(pc.is_in(names, value_set=pc.unique(every)))).to_pylist()
+
+
 def item_lines(
-    known: ContextualBertProcessor, training: pa.Array, every: pa.Array, *, run: str, file: str
+    known: ContextualBertProcessor,
+    training: pa.Array,
+    gone: Sequence[str],
+    *,
+    run: str,
+    file: str,
+    are_retired: bool = False,
 ) -> list[str]:
     """Return sentences on items that are new, and on items of the run that the table lacks.
 
     Args:
         known: the processor of the run.
         training: the items of all sets of the training part.
-        every: the items of all sets.
+        gone: of ``missing_items``.
         run: that is gone on from.
         file: path of the table.
+        are_retired: the missing items leave the vocabulary.
     """
     names = pa.array(known.items.values, pa.string())
     counted = pc.value_counts(training)
     values, counts = counted.field("values"), counted.field("counts")
     is_new = pc.invert(pc.is_in(values, value_set=names))
     new = dict(zip(values.filter(is_new).to_pylist(), counts.filter(is_new).to_pylist(), strict=True))
-    gone = names.filter(pc.invert(pc.is_in(names, value_set=pc.unique(every)))).to_pylist()
     lines: list[str] = []
     if new:
         lines.append(f"{len(new):,} items are new to {run} and are appended to its vocabulary: {counted_examples(new)}")
     if gone:
-        lines.append(
-            f"{len(gone):,} of {len(names):,} items of {run} are not in {file}: {examples(gone)}. They stay "
-            "candidates. To leave them out of the answers, give a catalogue with --in-stock, or deny them."
-        )
+        lost = f"{len(gone):,} of {len(names):,} items of {run} are not in {file}: {examples(gone)}. "
+        if are_retired:
+            lines.append(f"{lost}They are retired: no longer candidates, and unknown where a query names them.")
+        else:
+            advice = Message("Retire them with {retire_missing_items}.", retire_missing_items=True)
+            lines.append(joined(f"{lost}They stay candidates. ", advice))
     return lines
 
 

@@ -66,6 +66,7 @@ DATA_FIELDS = (
     "leaks",
     "sensitive",
     "init_from",
+    "retire_missing_items",
 )
 NOTHING_HELD_OUT = (
     "nothing is held out: all rows are trained on, the last epoch is kept, and no figure says how good the model is"

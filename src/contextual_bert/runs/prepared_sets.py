@@ -21,13 +21,13 @@ from contextual_bert.data import (
     audit,
     read_sets,
 )
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.grouping import audit_of_file
-from contextual_bert.runs.next_table import check_columns_of_run, context_lines, item_lines
+from contextual_bert.runs.next_table import check_columns_of_run, context_lines, item_lines, missing_items
 from contextual_bert.runs.prepared_data import (
     PreparedData,
     alike_values,
@@ -84,7 +84,8 @@ class PreparedSets(PreparedData):
         if self.learned_items is not None:
             known = self.processor.items.lookup(self.learned_items)
             return known[known >= 0]
-        return self.datasets["train"].input_ids.numpy() if "train" in self.datasets else None
+        # A copy: workers of a data loader that are spawned take the data set's memory with them.
+        return self.datasets["train"].input_ids.numpy().copy() if "train" in self.datasets else None
 
     def encoded(self, part: str) -> SequenceDataset | None:
         """The encoded sets of a part, None where it has none."""
@@ -243,11 +244,19 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             )
         check_unlearned(known.schema, recipe, run=recipe.init_from)
         check_columns_of_run(known.schema, table, run=recipe.init_from, file=recipe.data)
-        processor, schema = known.with_items(training.distinct_items()), known.schema
+        gone, schema = missing_items(known, sets.values), known.schema
+        kept = known.without_items(gone) if recipe.retire_missing_items and gone else known
+        if not kept.items.values:
+            raise DataError(
+                f"no set holds an item of {recipe.init_from}: all would be retired",
+                file=recipe.data,
+                fix=Message("Train without {init_from}, or name the column of its items.", init_from=NAME),
+            )
+        processor = kept.with_items(training.distinct_items())
         places = {"run": recipe.init_from, "file": recipe.data}
         beside = beside_context(recipe, run=recipe.init_from)
         news = [
-            *item_lines(known, training.values, sets.values, **places),
+            *item_lines(known, training.values, gone, are_retired=recipe.retire_missing_items, **places),
             *context_lines(
                 schema,
                 training.table,

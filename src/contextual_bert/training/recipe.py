@@ -86,6 +86,8 @@ class Recipe:
         patience: stop after so many epochs without a better value of ``metric_for_best_model``, which is the validation
             cross-entropy unless ``training`` names another; None never stops early.
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
+        retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
+            so they are candidates no more.
         device: "auto", "cpu", "cuda" or "mps".
         dtype: "float32", "bfloat16" (autocast), or "auto": the faster of the two on this device. Becomes the one that
             is taken, so that a run states what it was trained in.
@@ -328,6 +330,13 @@ class Recipe:
             form="path",
         ),
     ] = None
+    retire_missing_items: Annotated[
+        bool,
+        Option(
+            "With --init-from: items of that run that the table lacks leave the vocabulary and are proposed no more.",
+            SETS,
+        ),
+    ] = False
     device: Annotated[
         str, Option("Where to run; auto takes an accelerator.", TRAINING, metavar="auto|cpu|cuda|mps")
     ] = "auto"

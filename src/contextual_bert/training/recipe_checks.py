@@ -101,6 +101,13 @@ def check_recipe_settings(recipe: Recipe) -> None:
                 value=recipe.item_vectors,
                 fix="Leave one of the two out.",
             )
+    if recipe.retire_missing_items and recipe.init_from is None:
+        raise ConfigurationError(
+            "is about the items of an earlier run, and none is named",
+            setting="retire_missing_items",
+            value=True,
+            fix=Message("Name the run with {init_from}, or leave it out.", init_from=...),
+        )
     both = [name for name in recipe.sensitive if name in recipe.exclude]
     if both:
         raise ConfigurationError(

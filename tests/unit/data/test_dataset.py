@@ -105,3 +105,13 @@ def test_labels_reach_a_trainer_that_looks_for_unused_columns() -> None:
     one_by_one = texts.collate_fn([texts[1], texts[0]])
     assert found.keys() == one_by_one.keys()
     assert torch.equal(found["attention_mask"], one_by_one["attention_mask"])
+
+
+def test_what_is_done_to_a_row_leaves_the_data_set_as_it_is() -> None:
+    sets = SequenceDataset([5, 6, 7], [0, 2, 3], context={"age": torch.tensor([1, 2]), "v": torch.zeros(2, 3)})
+    for row in (sets[0], sets.__getitems__([0, 1]).inputs(), sets.subset([0]).parts()):
+        for value in (row["input_ids"], *row["context"].values()):
+            value += 1
+    assert sets.input_ids.tolist() == [5, 6, 7]
+    assert sets.context["age"].tolist() == [1, 2]
+    assert not sets.context["v"].any()

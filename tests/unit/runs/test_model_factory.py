@@ -1,6 +1,7 @@
 """What a new model starts with: items that are together in training sets have vectors that say so."""
 
 from dataclasses import replace
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -130,3 +131,12 @@ def test_what_cannot_be_asked_for(tiny_recipe: Recipe) -> None:
         replace(tiny_recipe, item_vectors="coocurrence")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigurationError, match="this one starts from runs/a, whose vectors are kept"):
         replace(tiny_recipe, item_vectors="random", init_from="runs/a")
+
+
+def test_the_ids_of_training_survive_the_start_of_spawned_workers(tiny_recipe: Recipe) -> None:
+    ready = prepare(tiny_recipe)
+    expected, kept = ready.datasets["train"].input_ids.tolist(), ready.training_ids
+    assert kept is not None
+    assert not np.shares_memory(kept, ready.datasets["train"].input_ids.numpy())
+    ForkingPickler.dumps(ready.datasets["train"])  # what a data loader does that spawns: it moves the tensors
+    assert kept.tolist() == expected

@@ -23,6 +23,7 @@ from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryEr
 from contextual_bert.evaluation import Report, summarise
 from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.manifest import write_manifest
+from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.runs import (
     PreparedSets,
     as_row,
@@ -35,6 +36,7 @@ from contextual_bert.runs import (
     sweep,
 )
 from contextual_bert.runs.evaluation import evaluate_run
+from contextual_bert.runs.model_factory import build_model
 from contextual_bert.runs.run_files import load_history
 from contextual_bert.runs.tasks import set_completion
 from contextual_bert.runs.tasks.set_completion import FREQUENCY_FEATURE
@@ -258,6 +260,37 @@ def test_a_run_goes_on_from_another_with_new_items(
     trained = load_file(tmp_path / "run" / "model.safetensors")
     assert not torch.equal(trained[EMBEDDINGS][num_old:], begun[EMBEDDINGS][num_old:])
     assert pipeline({"items": ["coat-1", "new-0", "[MASK]"]})["unknown_items"] == []  # pyright: ignore
+
+
+def test_items_that_the_new_table_lacks_are_retired(finished: Path, outfits: Path, tiny_recipe: Recipe) -> None:
+    known = CompletionPipeline.from_pretrained(finished)
+    old = list(known.processor.items.values)
+    table = pq.read_table(outfits)
+    gone = {old[0], old[3], old[-1]}  # the first and the last row of the matrices, too
+    sets = [["new-0" if item in gone else item for item in items] for items in table["items"].to_pylist()]
+    table = table.set_column(
+        table.column_names.index("items"), "items", pa.array([[*dict.fromkeys(items)] for items in sets])
+    )
+    recipe = replace(
+        tiny_recipe, conditioning="global_state_update", init_from=str(finished), model={}, retire_missing_items=True
+    )
+    ready = prepare(recipe, source=table)
+    kept = [item for item in old if item not in gone]
+    assert list(ready.processor.items.values) == [*kept, "new-0"]
+    assert any("3 of" in line and "They are retired" in line for line in ready.news)
+    model = build_model(recipe, ready).eval()
+    assert isinstance(model, ContextualBertForMaskedLM)
+    assert model.config.vocab_size == len(ready.processor.items) == len(kept) + 4
+    inputs = {"items": [[kept[0], "[MASK]", kept[-1]]], "context": [{"age": 30}]}
+    with torch.no_grad():
+        found = model(**ready.processor(**inputs)).logits[:, 3 : 3 + len(kept)]
+        wanted = known.model(**known.processor(**inputs)).logits
+    torch.testing.assert_close(found, wanted[:, [known.processor.items.id_of(item) for item in kept]])
+    strangers = table.set_column(table.column_names.index("items"), "items", pa.array([["x", "y"]] * table.num_rows))
+    with pytest.raises(DataError, match="no set holds an item of"):
+        prepare(recipe, source=strangers)
+    with pytest.raises(ConfigurationError, match="retire_missing_items=True is about the items of an earlier run"):
+        replace(recipe, init_from=None)
 
 
 @pytest.mark.parametrize(
