@@ -16,7 +16,7 @@ _OTHERS: Mapping[str, str] = {
         name: f"--{name.replace('_', '-')}"
         for name in (
             *("catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes", "method", "prompt"),
-            *("retire_missing_items", "shard_size", "temperature"),
+            *("shard_size", "temperature"),
         )
     },
 }

@@ -35,7 +35,7 @@ def test_each_field_has_an_option(settings: type) -> None:
 
 @pytest.mark.parametrize(
     ("command", "lacking"),
-    [("train", set[str]()), ("compare", {"init_from"})],
+    [("train", set[str]()), ("compare", {"init_from", "retire_missing_items"})],
 )
 def test_a_training_has_each_option_of_the_recipe(command: str, lacking: set[str]) -> None:
     assert recipe_options().keys() - options_of(command).keys() == lacking
