@@ -72,11 +72,12 @@ def with_recipe_options(
     def decorated(command: _Command) -> _Command:
         @wraps(command)
         def taking(*arguments: Any, **options: Any) -> None:
-            given = {name: options.pop(name) for name in names}
+            given = {name: options.pop(name, defaults[name]) for name in names}
             command(*arguments, **options, given=given)
 
         own = [each for name, each in inspect.signature(command).parameters.items() if name != "given"]
         parameters = [*own, *map(_parameter, names)]
+        defaults = {each.name: each.default for each in parameters}
         taking.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
         taking.__annotations__ = {each.name: each.annotation for each in parameters}
         return taking
