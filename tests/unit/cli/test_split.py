@@ -12,7 +12,7 @@ from contextual_bert_cli.main import app
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "days.csv"
-    rows = [f"p{row % 60},2016-{row % 12 + 1:02}-05,a;b" for row in range(360)]
+    rows = [f"p{row % 60},2016-{row // 30 + 1:02}-05,a;b" for row in range(360)]
     path.write_text("\n".join(["who,day,goods", *rows]) + "\n", encoding="utf-8")
     return path
 
