@@ -72,14 +72,9 @@ def command(
     check_tables(data, recipe.validation_data, recipe.test_data)
     calm_transformers()
     with working(f"reading {data}"):
-        if recipe.texts is None:
-            from contextual_bert.runs.inspection import inspect_table
+        from contextual_bert.runs.inspection import inspect_table
 
-            found = inspect_table(recipe, overrides=kinds)
-        else:
-            from contextual_bert.runs.text_inspection import inspect_texts
-
-            found = inspect_texts(recipe, overrides=kinds, has_tokens=checkpoint is not None)
+        found = inspect_table(recipe, overrides=kinds, has_tokens=checkpoint is not None)
     if found.schema is not None and method is None:
         found.schema.save(output)
         choices["exclude"] = None  # the schema is without these columns

@@ -123,27 +123,16 @@ class ReadSettings:
                 value=self.on_bad_row,
                 allowed=did_you_mean(str(self.on_bad_row), get_args(OnBadRow)),
             )
-        formats = cast(object, self.date_formats)
-        if isinstance(formats, str) or not isinstance(formats, Sequence):
-            raise ConfigurationError(
-                "is not allowed",
-                setting="date_formats",
-                value=formats,
-                fix="Give a tuple of formats, such as ('%d/%m/%Y',).",
-            )
-        object.__setattr__(self, "date_formats", tuple(self.date_formats))
+        for name, example in (("date_formats", ("%d/%m/%Y",)), ("missing_values", ("age=999", "n/a"))):
+            values = cast(object, getattr(self, name))
+            if isinstance(values, str) or not isinstance(values, Sequence) or not all(cast("Sequence[object]", values)):
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=values, fix=f"Give a tuple of texts, such as {example}."
+                )
+            object.__setattr__(self, name, tuple(cast("Sequence[str]", values)))
         for each in self.date_formats:
             context.check_date_format(each)
         context.check_decimal(self.decimal)
-        values = cast(object, self.missing_values)
-        if isinstance(values, str) or not isinstance(values, Sequence) or not all(values):
-            raise ConfigurationError(
-                "is not allowed",
-                setting="missing_values",
-                value=values,
-                fix="Give a tuple of values, such as ('age=999', 'n/a').",
-            )
-        object.__setattr__(self, "missing_values", tuple(self.missing_values))
         if self.encoding is not None and not _is_encoding(self.encoding):
             raise ConfigurationError(f"encoding={self.encoding!r} is not known. Allowed: those of Python, as 'cp1252'.")
 

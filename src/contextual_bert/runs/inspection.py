@@ -15,6 +15,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from contextual_bert import runs
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.context.kinds import KINDS
@@ -99,18 +100,26 @@ def _untold(note: ColumnNote) -> str:
 
 
 def inspect_table(
-    recipe: Recipe, *, overrides: Mapping[str, str] | None = None, source: Frame | None = None
+    recipe: Recipe,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    source: Frame | None = None,
+    has_tokens: bool = True,
 ) -> Inspection:
-    """Look at the table of sets of a recipe; ``inspect_texts`` is for texts.
+    """Look at the table of a recipe, of sets or texts.
 
     Args:
         recipe: the table, its columns, the item filters and the split, as for ``run``.
         overrides: column -> a kind of feature or "ignore".
         source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
+        has_tokens: count texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it.
 
     Raises:
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
+        CheckpointError: texts, and no tokenizer there.
     """
+    if recipe.texts is not None:  # what reads texts needs torch
+        return runs.inspect_texts(recipe, overrides=overrides, source=source, has_tokens=has_tokens)
     overrides = dict(overrides or {})
     # A column that an override makes a feature must have one value in each group.
     needed = [name for name, kind in overrides.items() if kind != "ignore"]

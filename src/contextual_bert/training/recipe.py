@@ -476,16 +476,9 @@ class Recipe:
         ]
         if lacking:
             raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete", fix="Train again.")
-        task: Any = values.get("texts")
-        if isinstance(task, dict) and "scored_tokens" not in task and not (task.get("label") or task.get("answer")):
-            values["texts"] = {**task, "scored_tokens": "all"}  # as it was before there was a choice
         for name, kind in (("policy", SetPolicy), ("reading", ReadSettings), ("texts", TextTask)):
             if values.get(name) is not None:
                 values[name] = kind(**training.checked_values(kind, values[name], place=f"{name}."))
-        if values.get("split") is not None:  # what an older version let stand beside it was never read
-            values = {name: value for name, value in values.items() if name not in SPLIT_FIELDS}
-        if values.get("split_by") != "time":  # nor a column of times
-            values.pop("time", None)
         return cls(**training.checked_values(cls, values))
 
     @classmethod

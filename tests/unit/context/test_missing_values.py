@@ -101,5 +101,5 @@ def test_a_schema_that_does_not_know_a_named_value_is_refused() -> None:
             check_missing_values(schema, recipe)
     with pytest.raises(DataError, match="not a number"):
         encode_records(schema, [{"age": "n. n."}])
-    with pytest.raises(ConfigurationError, match="Give a tuple of values"):
+    with pytest.raises(ConfigurationError, match="Give a tuple of texts"):
         ReadSettings(missing_values="age=999")  # pyright: ignore[reportArgumentType]

@@ -62,13 +62,6 @@ def test_a_column_that_is_excluded_is_not_sensitive() -> None:
         replace(RECIPE, sensitive=("age", "weight"))
 
 
-def test_what_an_older_version_let_stand_beside_a_split_is_passed_over() -> None:
-    plain = replace(RECIPE, time=None, split_by=None, split="split.json").to_dict()
-    found = Recipe.from_dict({**plain, "test": 0.2, "split_seed": 3, "time": "date"})
-    assert (found.split, found.test, found.split_seed, found.time) == ("split.json", 0.1, 0, None)
-    assert Recipe.from_dict({**plain, "split": None, "time": "date"}).time is None
-
-
 @pytest.mark.parametrize("name", ["data", "items"])
 def test_an_incomplete_recipe(name: str) -> None:
     content = {key: value for key, value in RECIPE.to_dict().items() if key != name}
