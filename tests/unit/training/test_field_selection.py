@@ -116,6 +116,12 @@ def test_sets_of_one_item_have_no_others(num_items: int) -> None:
     assert np.isfinite([gain.z, gain.nats]).all()
 
 
+def test_a_field_of_one_value_says_nothing() -> None:
+    items = np.stack([np.random.default_rng(number).permutation(40)[:3] for number in range(400)])
+    gain = gains_of(items, {"same": np.zeros(400, dtype=np.int64)})["same"]
+    assert gain.z == pytest.approx(0, abs=1e-3)
+
+
 def test_sets_of_one_customer_are_in_one_fold() -> None:
     clusters = np.repeat(np.arange(20), 3)
     folds = folds_by_cluster(clusters, num_folds=4, seed=3)
