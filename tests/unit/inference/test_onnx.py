@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -372,6 +372,7 @@ def test_what_needs_logits_is_refused(exported: tuple[CompletionPipeline, Path])
         ("config.json", {"context_features": [{"name": "sex"}]}, r"config.json: context_features.0.kind is missing"),
         ("config.json", {"vocab_size": 7}, r"The processor knows 23 items and the model 7"),
         ("config.json", {"context_features": None}, r"completion.onnx does not read what config.json"),
+        ("config.json", {"context_features": [asdict(miniature_schema().layout[0])]}, r"context.onnx does not read"),
         ("tokenizer.json", {"model": {}}, r"tokenizer.json has no vocabulary of items"),
         (
             "tokenizer.json",

@@ -165,12 +165,16 @@ class OnnxModel(LearnedAbsence):
         self.completion = session(directory / COMPLETION_FILE, num_threads=num_threads)
         self.context = session(directory / CONTEXT_FILE, num_threads=num_threads) if config.layout else None
         self.state_names = [each.name for each in self.context.get_outputs()] if self.context is not None else []
-        read = {each.name for each in self.completion.get_inputs()}
-        if read != {*INPUTS, *self.state_names}:
-            raise RunDirectoryError(
-                f"{directory}: {COMPLETION_FILE} does not read what config.json and {CONTEXT_FILE} give",
-                fix="Its files do not belong together: copy the folder again, or export the run again.",
-            )
+        given = {COMPLETION_FILE: (self.completion, {*INPUTS, *self.state_names})}
+        if self.context is not None:
+            features = {each.name: each for each in config.layout}
+            given[CONTEXT_FILE] = (self.context, {*numbered(features, config.layout)})
+        for file, (graph, names) in given.items():
+            if {each.name for each in graph.get_inputs()} != names:
+                raise RunDirectoryError(
+                    f"{directory}: {file} does not read what config.json names",
+                    fix="Its files do not belong together: copy the folder again, or export the run again.",
+                )
         # Read once: a call takes half a millisecond, and the settings of a model are slow to ask.
         self.conditioning: str = config.conditioning
         self.layout: tuple[FeatureLayout, ...] = config.layout
