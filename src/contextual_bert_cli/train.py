@@ -1,6 +1,7 @@
 """``contextual-bert train``: one run, from a table to a run directory."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -126,7 +127,9 @@ def command(
         raise Terminated(told(error.sentence)) from None
     part = ready.evaluated_part
     if report is not None and part is not None:
-        show(report.to_rich())
+        # That nothing was learned is said below, with options in place of settings.
+        is_said = report.learned is not None and not report.learned.has_learned
+        show((replace(report, learned=None) if is_said else report).to_rich())
     if report is not None and report.learned is not None and not report.learned.has_learned:
         remark("", in_options(report.learned.note()))
     remark(*field_lines(load_metrics(output)))

@@ -30,6 +30,7 @@ from contextual_bert.inference.query_schema import TRUTH_WORDS
 NO_GROUP = -1
 _PRINTED = re.compile(r"\s*(\[|[({]\s*['\"])")  # the beginning of a printed list, but not of (20, 30)
 NUM_MASKS = 32  # kept of each attribute, a byte an item: of what customers and tables ask again and again
+NUM_CHARACTERS = 80  # of values that are compared for likeness
 NUM_COMPARED, NUM_SHOWN = 200, 8  # values that a misspelt one is compared with, and that a remark lists
 Kind = Literal["number", "time", "flag", "text"]
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
@@ -93,11 +94,16 @@ class Attribute:
         order = np.argsort(-np.bincount(column.codes, minlength=len(column.values)), kind="stable")
         frequent: list[str] = column.values.take(pa.array(order[:NUM_COMPARED])).to_pylist()
         same = pc.index(pc.utf8_lower(column.values), pa.scalar(value.strip().lower(), column.values.type)).as_py()
-        close = [column.values[same].as_py()] if same >= 0 else difflib.get_close_matches(value[:80], frequent, n=1)
+        close = [column.values[same].as_py()] if same >= 0 else self._close(value, frequent)
         suggestion = f"Did you mean {close[0]!r:.80}? " if close else ""
         more = f" and {len(column.values) - NUM_SHOWN:,} more" if len(column.values) > NUM_SHOWN else ""
         shown = ", ".join(f"{each!r:.40}" for each in frequent[:NUM_SHOWN])
         return f"{suggestion}Known: {shown or '(nothing)'}{more}."
+
+    @staticmethod
+    def _close(value: str, names: list[str]) -> list[str]:
+        folded = {name[:NUM_CHARACTERS].lower(): name for name in names}
+        return [folded[each] for each in difflib.get_close_matches(value[:NUM_CHARACTERS].lower(), folded, n=1)]
 
     def within(self, test: str, limit: float | str) -> NDArray[np.bool_]:
         """Which items have a value within a limit: (vocabulary,).

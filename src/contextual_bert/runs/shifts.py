@@ -52,6 +52,8 @@ def field_lines(schema: ContextSchema | None, parts: Mapping[str, PartRows]) -> 
     lines: list[str] = []
     training = parts.get(LEARNED)
     for feature in schema.features if schema is not None else ():
+        if feature.silenced:  # missing in every row, by choice
+            continue
         learned = _ids(training.context[feature.name]) if training is not None else None
         for part, rows in parts.items():
             ids = _ids(rows.context[feature.name])

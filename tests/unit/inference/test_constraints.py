@@ -77,8 +77,8 @@ def test_a_value_that_nothing_has_is_said() -> None:
         "Known: 'wool', 'leather', 'cotton', 'felt', 'suede'."
     )
     assert answered({"where": [{"attribute": "price", "at_most": 1000}]})["notes"] == []
-    (note,) = answered({"where": [{"attribute": "category", "in": ["hat", "cap", "cap"]}]})["notes"]
-    assert "has: 'cap'. Known: " in note
+    (note,) = answered({"where": [{"attribute": "category", "in": ["hat", "SHOS", "SHOS"]}]})["notes"]
+    assert "has: 'SHOS'. Did you mean 'shoes'? Known: " in note
     note = answered({"where": [{"attribute": "category", "equals": "x" * 100_000}]})["notes"][-1]
     assert "Did you mean" not in note
     assert len(note) < 500

@@ -54,6 +54,7 @@ def test_the_field_without_a_message_is_silenced_and_said(sets: pa.Table) -> Non
     assert chosen.datasets["train"].context["noise"].unique().tolist() == [0]
     assert chosen.datasets["test"].context["noise"].unique().tolist() == [0]
     assert len(chosen.datasets["train"].context["taste"].unique()) == 4
+    assert not any("'noise'" in line for line in chosen.shift_lines)
     told = " ".join(chosen.lines())
     assert "1 of 2 fields of the context are silenced" in told
     assert "'noise'" in told
@@ -117,6 +118,7 @@ def test_a_run_keeps_the_choice_and_a_resume_does_not_choose_again(
     attribution = attribute_run(tmp_path, source=sets)
     assert [row.feature for row in attribution.importances.rows] == ["all features", "taste"]
     assert attribution.importances.constant == ()
+    assert not any("'noise'" in line for line in attribution.lines)
     assert "context, silenced: noise. The run does not read them: they have no segments" in attribution.lines
     assert ContextSchema.load(tmp_path / "schema.json").silenced_names == ("noise",)
     kept = Recipe.load(tmp_path)
