@@ -14,6 +14,7 @@ from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.json_text import json_text
 
 MANIFEST_FILE = "manifest.json"
+RECIPE_FILE = "recipe.json"  # of a run
 FORMAT = "contextual-bert manifest 1"
 # What loading a model reads, and transformers and tokenizers with it: such a file that was added changes the answer.
 MODEL_FILES = frozenset(
@@ -47,7 +48,7 @@ MODEL_FILES = frozenset(
 )
 # What else a run is evaluated and compared by. Its report, metrics.json and history.json, decides no answer.
 SCORE_FILES = frozenset({"test_scores.safetensors"})
-RESULT_FILES = frozenset({"recipe.json", "schema.json", "split.json"}) | SCORE_FILES
+RESULT_FILES = frozenset({RECIPE_FILE, "schema.json", "split.json"}) | SCORE_FILES
 # What a training goes on by. Of several processes each writes its own random state, when it likes: these are left out.
 CHECKPOINT_FILES = frozenset(
     {
@@ -162,6 +163,19 @@ def digest_of(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def check_has_recipe(folder: Path) -> None:
+    """Raise RunDirectoryError unless a folder has the recipe that a training writes.
+
+    Args:
+        folder: of a run.
+    """
+    path = folder / RECIPE_FILE
+    if not path.exists():
+        raise RunDirectoryError(
+            f"{path} does not exist: {folder} is no run directory", fix="Name the folder given as --output."
+        )
 
 
 def check_readable(folder: str | Path, names: Iterable[str] = MODEL_FILES) -> None:

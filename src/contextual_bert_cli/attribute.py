@@ -7,6 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
+from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipes import (
     check_tables,
 )
@@ -67,9 +68,7 @@ def command(
             f"--permutations {permutations} is for --replace permute: what is missing is so once",
             fix="Leave one of the two out.",
         )
-    from contextual_bert.runs.run_directories import load_recipe
-
-    load_recipe(directory)
+    check_folder(directory)
     if data is not None:
         check_tables(data)
 

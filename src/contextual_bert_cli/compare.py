@@ -83,6 +83,7 @@ def command(
     method = method_of(checkpoint)
     methods = (method,) if method is not None else PAPER_METHODS
     names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
+    check_tables(data)
     base = recipe_of({**given, "data": data, "conditioning": names[0]})
     check_tables(data, base.validation_data, base.test_data)
 

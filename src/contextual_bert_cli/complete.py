@@ -13,7 +13,7 @@ from contextual_bert_cli.bulk import chosen_cluster, complete_rows
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
-from contextual_bert_cli.pipelines import load_pipeline
+from contextual_bert_cli.pipelines import check_folder, load_pipeline
 from contextual_bert_cli.recipes import check_reads, reading_of, reading_over, separator_of
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 from contextual_bert_cli.settings_text import listed
@@ -196,6 +196,7 @@ def command(
         raise ConfigurationError(
             "--joint belongs to --set and --input", fix="With --data each blank is filled by itself."
         )
+    check_folder(directory)
     check_reads(choices, ("catalogue", "data"))
     reading = reading_of(choices)
     cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)
@@ -243,6 +244,7 @@ def command(
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
+
         own = load_recipe(directory)
         keys = own.group_by if group_by is None else listed(group_by)
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else own.policy.separator

@@ -7,6 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
+from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipes import (
     check_tables,
     use_of,
@@ -49,6 +50,7 @@ def command(
     calm_transformers()
     checked_format(output_format)
     checked_part(part)
+    check_folder(directory)
     from contextual_bert.runs.run_directories import load_recipe
 
     recipe = load_recipe(directory)

@@ -8,6 +8,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.complete import QUERY_OPTIONS, items_of
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
+from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.records import at_options, read_context
 
 EXAMPLE = """\b
@@ -48,14 +49,16 @@ def command(
 ) -> None:
     """Say which fields of the context made an item as probable as it is, which items, and what others would get."""
     from contextual_bert.inference.saved_files import trained_sets
-    from contextual_bert.runs.run_directories import load_recipe
 
+    check_folder(directory)
     calm_transformers()
     checked_format(output_format)
     between = separator or trained_sets(directory).separator
     query: dict[str, Any] = {"items": items_of(items, between), "context": read_context(context), "repeats": repeats}
-    load_recipe(directory)
 
+    from contextual_bert.runs.run_directories import load_recipe
+
+    load_recipe(directory)
     from contextual_bert import CompletionPipeline, explain
     from contextual_bert.training import chosen_device
 

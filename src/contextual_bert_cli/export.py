@@ -8,6 +8,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.output import calm_transformers, remark, working
+from contextual_bert_cli.pipelines import check_folder
 
 if TYPE_CHECKING:
     from contextual_bert.inference.exported.completion_graph import OutputMatrix
@@ -32,10 +33,11 @@ def command(
     ] = "float32",
 ) -> None:
     """Write a run as ONNX: top-k and constraints inside the graph, and compare the graph with the model."""
-    from contextual_bert.runs.run_directories import load_recipe
-
     calm_transformers()
     checked_format(output_format, ("onnx",))
+    check_folder(directory)
+    from contextual_bert.runs.run_directories import load_recipe
+
     load_recipe(directory)
 
     from contextual_bert.inference import export_onnx

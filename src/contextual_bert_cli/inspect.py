@@ -9,6 +9,7 @@ import typer
 
 from contextual_bert.options import CONTEXT, MAIN
 from contextual_bert_cli import options
+from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.failures import MISTAKE
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipe_options import data_options, with_recipe_options
@@ -68,6 +69,8 @@ def command(
         raise ConfigurationError(
             f"--sensitive marks features, and {checkpoint} brings them as they are", fix="Leave it out."
         )
+    check_tables(data)
+    load_arrow()
     recipe = recipe_of(choices, has_checkpoint=checkpoint is not None)
     check_tables(data, recipe.validation_data, recipe.test_data)
     calm_transformers()

@@ -1,22 +1,29 @@
-"""The pipeline of a folder: that of a run, or of what ``export`` wrote."""
+"""The folder that a command uses: checked before anything heavy is imported, and the pipeline of its model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
+
+from contextual_bert_cli.arrow import load_arrow
 
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
     from contextual_bert.data import ReadSettings
 
-EXPORT_FILE = "export.json"  # as in contextual_bert.inference.saved_files
-
 
 def check_folder(directory: Path) -> None:
-    """Raise RunDirectoryError where a folder is neither a finished run nor an export. No model is imported."""
-    if (directory / EXPORT_FILE).is_file():
-        return
-    from contextual_bert.runs.run_directories import load_recipe
+    """Raise RunDirectoryError where a folder is neither a run nor an export. What loads it is imported afterwards."""
+    from contextual_bert.inference.saved_files import check_trained
 
-    load_recipe(directory)
+    check_trained(directory)
+    load_arrow()
+
+
+def check_text_folder(directory: Path) -> None:
+    """Raise RunDirectoryError where there is no folder, or where its run was interrupted."""
+    from contextual_bert.inference.saved_files import check_is_folder
+
+    check_is_folder(directory)
+    load_arrow()
 
 
 def load_pipeline(
@@ -34,12 +41,17 @@ def load_pipeline(
         RunDirectoryError: it is neither a finished run nor an export.
         ConfigurationError: a device that is not there, or that an export cannot run on.
     """
+    from contextual_bert.inference.saved_files import RECORD_FILE
+
     check_folder(directory)
-    if (directory / EXPORT_FILE).is_file():
+    if (directory / RECORD_FILE).is_file():
         from contextual_bert import OnnxCompletionPipeline
 
         place = None if device == "auto" else device
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
+    from contextual_bert.runs.run_directories import load_recipe
+
+    load_recipe(directory)
     from contextual_bert import CompletionPipeline
     from contextual_bert.training import chosen_device
 

@@ -11,8 +11,9 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
+from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
-from contextual_bert_cli.recipes import reading_of_run, text_task_of_run
+from contextual_bert_cli.recipes import check_tables, reading_of_run, text_task_of_run
 from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
@@ -76,13 +77,14 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
-    from contextual_bert import QuestionAnsweringPipeline, TextPipeline
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.models.truncation import Truncation
-    from contextual_bert.training import chosen_device
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
+    check_text_folder(directory)
+    if data is not None:
+        check_tables(data)
     task = text_task_of_run(directory)
     if truncation is not None:
         checked(truncation, get_args(Truncation), option="--truncation")
@@ -108,7 +110,12 @@ def command(
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
             raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read", fix="Give words.")
-    own, place, reading = read_context(context), chosen_device(device), reading_of_run(directory)
+    own, reading = read_context(context), reading_of_run(directory)
+
+    from contextual_bert import QuestionAnsweringPipeline, TextPipeline
+    from contextual_bert.training import chosen_device
+
+    place = chosen_device(device)
     if is_asking:
         with working(f"loading {directory}"):
             asked = QuestionAnsweringPipeline.from_pretrained(directory, device=place)

@@ -231,8 +231,8 @@ def method_of(checkpoint: str | None) -> str | None:
 
 
 def check_tables(data: Path | str, *others: Path | str | None) -> None:
-    """Raise DataError where a table is not there. Models and training are imported afterwards."""
-    from contextual_bert.data.readers import check_exists
+    """Raise DataError where a table is not there. What reads it is imported afterwards."""
+    from contextual_bert.data.table_paths import check_exists
 
     for path in (data, *others):
         if path is not None:

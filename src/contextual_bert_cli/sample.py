@@ -7,6 +7,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_json, show_text, working
+from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.records import at_options, read_context
 
 EXAMPLE = """\b
@@ -53,18 +54,21 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Draw texts from a masked model of texts under a context, by Gibbs sampling."""
-    from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.inference import load_text_model
-    from contextual_bert.inference.queries import UNUSED_CONTEXT, in_queries
-    from contextual_bert.training import chosen_device
 
     calm_transformers()
     checked_format(output_format, ("text", "json"))
     if prompt is not None and num_tokens is not None:
         raise ConfigurationError("--prompt says by itself how many tokens are drawn", fix="Leave --tokens out.")
-    sampling = TextSampling(num_sweeps=num_sweeps, temperature=temperature, guidance=guidance)
+    check_text_folder(directory)
     records = [read_context(text) for text in contexts or ["{}"]]
+
+    from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
+    from contextual_bert.inference import load_text_model
+    from contextual_bert.inference.queries import UNUSED_CONTEXT, in_queries
+    from contextual_bert.training import chosen_device
+
+    sampling = TextSampling(num_sweeps=num_sweeps, temperature=temperature, guidance=guidance)
     with working(f"loading {directory}"):
         model, processor = load_text_model(directory, ContextualBertForMaskedLM)
     cast(Any, model).to(chosen_device(device))

@@ -8,10 +8,12 @@ import typer
 
 from contextual_bert.options import MAIN, SPLIT
 from contextual_bert_cli import options
+from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.output import next_commands, remark, show_text, working
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     CHECKPOINT,
+    check_tables,
     free_folder,
     hidden_words_lines,
     method_of,
@@ -99,6 +101,8 @@ def command(
     choices = {**given, "data": data}
     items, text, checkpoint, customer = (given[name] for name in ("items", "text", "checkpoint", "customer"))
     validation, test, schema, exclude = (given[name] for name in ("validation", "test", "schema", "exclude"))
+    check_tables(data)
+    load_arrow()
     import numpy as np
 
     from contextual_bert.context import ContextSchema

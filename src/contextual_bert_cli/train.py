@@ -46,15 +46,18 @@ def command(
 ) -> None:
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.runs.run_directories import load_recipe
 
     checkpoint, init_from, conditioning = given["checkpoint"], given["init_from"], given["conditioning"]
     calm_transformers()
+    check_tables(data)
     if resume and overwrite:
         raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
     if conditioning is None:
-        found = method_of(checkpoint)
-        conditioning = load_recipe(init_from).conditioning if init_from is not None else found or "global_state_update"
+        conditioning = method_of(checkpoint) or "global_state_update"
+        if init_from is not None:
+            from contextual_bert.runs.run_directories import load_recipe
+
+            conditioning = load_recipe(init_from).conditioning
     if overwrite:
         check_apart((init_from, checkpoint), [output])
     recipe = recipe_of({**given, "data": data, "conditioning": conditioning})

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import scipy  # which imports scipy.optimize on its first use
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -156,7 +156,7 @@ class ShareModel(nn.Module):
             # Of plain shares all rows are one group: the context plays no part.
             return _plain_loss(self.log_shares.double(), validation, is_without_visible=is_without_visible)
 
-        found = minimize_scalar(cross_entropy, bounds=tuple(np.log(PRIORS)), method="bounded")
+        found = scipy.optimize.minimize_scalar(cross_entropy, bounds=tuple(np.log(PRIORS)), method="bounded")
         return float(np.exp(cast(Any, found).x))
 
     def _best_strength(

@@ -19,15 +19,14 @@ from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes, reading_notes, rows_of_file
-from contextual_bert.data.reviews import REVIEW_SUFFIX, reviews_of
-from contextual_bert.data.text_files import COMPRESSIONS, check_is_table, content_of, in_utf8, kind_of
-from contextual_bert.errors import DataError, did_you_mean, rows_are_left, rows_are_lines
+from contextual_bert.data.reviews import reviews_of
+from contextual_bert.data.table_paths import COMPRESSIONS, REVIEW_SUFFIX, TABLE_SUFFIXES, check_exists, kind_of
+from contextual_bert.data.text_files import check_is_table, content_of, in_utf8
+from contextual_bert.errors import DataError, rows_are_left, rows_are_lines
 from contextual_bert.foreign_metadata import with_class_names, with_known_zones
 from contextual_bert.frames import Frame, as_table
 
-__all__ = ["check_exists", "read_table", "without_gaps"]
-
-_SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", REVIEW_SUFFIX)
+__all__ = ["read_table", "without_gaps"]
 
 
 _SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
@@ -119,33 +118,19 @@ def without_gaps(
     return notes.noted(table.filter(pa.array(is_left)))
 
 
-def check_exists(path: str | PathLike[str]) -> None:
-    """Raise DataError where no file is at a path, with the name of a table in its folder that is alike.
-
-    Example:
-        >>> check_exists(".")
-    """
-    path = Path(path)
-    if not path.exists():
-        siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
-        tables = [name for name in siblings if kind_of(Path(name))[0] in _SUFFIXES]
-        near = f"In its folder: {did_you_mean(path.name, tables)}" if tables else "There is no table in its folder."
-        raise DataError("there is no such file", file=str(path), fix=f"Check the path. {near}")
-
-
 def _read_file(
     path: Path, text_columns: Collection[str | None], code_columns: Collection[str | None], settings: ReadSettings
 ) -> pa.Table:
     check_exists(path)
     file = str(path)
     suffix, compression = kind_of(path)
-    if suffix not in _SUFFIXES or path.is_dir():
+    if suffix not in TABLE_SUFFIXES or path.is_dir():
         what = "this is a folder" if path.is_dir() else f"files that end in {path.suffix!r} are not read"
         advice = "In the spreadsheet save it as CSV in UTF-8. " if suffix in _SPREADSHEETS else ""
         raise DataError(
             what,
             file=file,
-            fix=f"{advice}Give a file that ends in one of: {', '.join(sorted(_SUFFIXES))}; those of text may be "
+            fix=f"{advice}Give a file that ends in one of: {', '.join(sorted(TABLE_SUFFIXES))}; those of text may be "
             f"packed, {', '.join(COMPRESSIONS)}.",
         )
     if suffix == ".parquet" and compression is not None:

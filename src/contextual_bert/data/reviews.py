@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from contextual_bert.errors import DataError, rows_are_lines
 
-__all__ = ["REVIEW_SUFFIX", "read_reviews", "reviews_of"]
+__all__ = ["read_reviews", "reviews_of"]
 
-REVIEW_SUFFIX = ".ss"  # imdb.train.txt.ss, yelp-2013-seg-20-20.train.ss
 COLUMNS = ("user", "product", "rating", "text")
 SEPARATOR = "\t\t"
 BETWEEN_SENTENCES = r"\s*<sssss>\s*"

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy  # which imports scipy.sparse on its first use: most tables need it not
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import lsqr
 
 from contextual_bert.arrow_types import decoded
 from contextual_bert.data.hashing import hash_counters
@@ -80,7 +79,7 @@ def what_it_follows(column: pa.ChunkedArray, sets: SetItems) -> tuple[str, float
         return "the number of items", by_size
     found = [
         ("a sum over the items", _fitted(matrix, known, is_judged)),
-        ("a mean over the items", _fitted(sparse.diags(1 / sizes) @ matrix, known, is_judged)),
+        ("a mean over the items", _fitted(scipy.sparse.diags(1 / sizes) @ matrix, known, is_judged)),
         ("the largest number of an item", _of_bounds(matrix, known, is_judged)),
         ("the least number of an item", -_of_bounds(matrix, -known, is_judged)),
     ]
@@ -106,7 +105,7 @@ def _counts(sets: SetItems, rows: NDArray[np.int64]) -> Any:
     places = np.arange(int(ends[-1])) + np.repeat(sets.offsets[rows] - (ends - sizes), sizes)
     indices = sets.codes[places]
     shape = (len(rows), sets.num_items)
-    return sparse.csr_matrix((np.ones(len(indices)), indices, np.concatenate([[0], ends])), shape=shape)
+    return scipy.sparse.csr_matrix((np.ones(len(indices)), indices, np.concatenate([[0], ends])), shape=shape)
 
 
 def _by_size(
@@ -122,10 +121,12 @@ def _by_size(
 
 def _fitted(matrix: Any, known: NDArray[np.float64], is_judged: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Least squares on the other rows: a number for each item, and one for all sets."""
-    design: Any = sparse.hstack([matrix, np.ones((matrix.shape[0], 1))], format="csr")
+    design: Any = scipy.sparse.hstack([matrix, np.ones((matrix.shape[0], 1))], format="csr")
     center = known[~is_judged].mean()
     scale = known[~is_judged].std() or 1.0
-    weights = lsqr(design[~is_judged], (known[~is_judged] - center) / scale, damp=0.1, iter_lim=_MAX_STEPS)[0]
+    weights = scipy.sparse.linalg.lsqr(
+        design[~is_judged], (known[~is_judged] - center) / scale, damp=0.1, iter_lim=_MAX_STEPS
+    )[0]
     return design[is_judged] @ weights * scale + center
 
 

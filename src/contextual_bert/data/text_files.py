@@ -12,38 +12,21 @@ from numpy.typing import NDArray
 from contextual_bert.errors import DataError, rows_are_lines
 
 __all__ = [
-    "COMPRESSIONS",
     "check_is_table",
     "check_utf8",
     "content_of",
     "grown_blocks",
     "in_utf8",
-    "kind_of",
     "number_rows",
     "utf8_fault",
 ]
 
-# Ending -> the name that arrow has for it.
-COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _BLOCK_BYTES = 16 << 20
 _LARGEST_BLOCK = (1 << 31) - 1
 _PIECE = 1 << 20
 # UTF-8 of the letters that UTF-8 of é, ß or a quotation mark is in Latin-1 or cp1252: Ã©, ÃŸ, â€.
 _MISREAD = re.compile(rb"\xc3\x83(?:\xc2[\x80-\xbf]|\xc5[\x92\x93\xa0\xa1\xb8])|\xc3\xa2\xe2\x82\xac")
 _NUM_AROUND = 12
-
-
-def kind_of(path: Path) -> tuple[str, str | None]:
-    """The ending that says what a file holds, and its compression.
-
-    Example:
-        >>> kind_of(Path("days.CSV.gz")), kind_of(Path("days.parquet"))
-        (('.csv', 'gzip'), ('.parquet', None))
-    """
-    suffix = path.suffix.lower()
-    if suffix in COMPRESSIONS:
-        return Path(path.stem).suffix.lower(), COMPRESSIONS[suffix]
-    return suffix, None
 
 
 def content_of(path: Path, compression: str | None) -> bytes:

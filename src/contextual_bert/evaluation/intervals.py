@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy  # which imports scipy.special on its first use: reading a report needs it not
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import ConfigurationError
@@ -214,7 +215,6 @@ def cluster_intervals(
         >>> [each.value for each in cluster_intervals(values, clusters, [np.array([0, 1]), np.array([2])], level=0.95)]
         [2.0, 5.0]
     """
-    from scipy.special import stdtrit  # noqa: PLC0415  (whatever reads a report would import scipy, too)
 
     sizes = np.array([len(rows) for rows in groups])
     rows, group = np.concatenate(groups), np.repeat(np.arange(len(groups)), sizes)
@@ -228,7 +228,7 @@ def cluster_intervals(
     with np.errstate(divide="ignore", invalid="ignore"):  # of one cluster the error is unknown
         variances = num_clusters / (num_clusters - 1) * np.bincount(pairs // width, weights=residuals**2) / sizes**2
         errors = np.where(num_clusters > 1, np.sqrt(variances), np.nan)
-    halves = stdtrit(np.maximum(num_clusters - 1, 1), 1 - _tail(level)) * errors
+    halves = scipy.special.stdtrit(np.maximum(num_clusters - 1, 1), 1 - _tail(level)) * errors
     # One NaN for all: by it equal reports are equal.
     numbers = (
         [number if number == number else math.nan for number in column.tolist()]

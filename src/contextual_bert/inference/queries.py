@@ -24,13 +24,13 @@ from contextual_bert.inference.constraint_evaluation import GUIDANCE, known_keys
 # A query's keys are those of the full registry.
 from contextual_bert.inference.constraints import CONSTRAINTS  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from contextual_bert.inference.query_schema import MAX_WEIGHT, listed, names_of, told
+from contextual_bert.inference.saved_files import SEPARATORS, TrainedSets
 
 if TYPE_CHECKING:
     from contextual_bert.context import EncodedContext
     from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
 
 MASK = "[MASK]"
-SEPARATORS = (";", ",", "|", "\t")
 LARGEST_SEED = 2**63 - 1  # that a generator of torch takes
 _LINE_BREAKS = ("\n", "\r")
 _BRACKETS = "[]<>{}()\"' "
@@ -52,27 +52,6 @@ class Request:
     replaced: Sequence[str] = ()
     guidance: float = 1.0
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
-class TrainedSets:
-    """Reading rules of the training sets: separator, and the size of the largest set.
-
-    Args:
-        separator: what stood between the items of one text.
-        largest: items of the largest set, None where the run does not say.
-
-    Example:
-        >>> TrainedSets().separator
-        ','
-    """
-
-    separator: str = ","
-    largest: int | None = None
-
-    def separator_in(self, item: str) -> str | None:
-        """Return the separator that an item holds, the run's own first; None where it holds none."""
-        return next((each for each in dict.fromkeys((self.separator, *SEPARATORS)) if each in item), None)
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."

@@ -10,7 +10,7 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedModel
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.inference.saved_files import check_files, check_run, holds_baseline
+from contextual_bert.inference.saved_files import check_files, check_is_folder, holds_baseline
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
@@ -186,12 +186,7 @@ def _other_model(directory: str | Path, found: str, *, wanted: str) -> RunDirect
 
 def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None]:
     """The name of the model's class, or ITEMS; and the processor, where only that tells the two apart."""
-    check_run(directory)
-    if not Path(directory).is_dir():
-        raise RunDirectoryError(
-            f"{directory} cannot be loaded: there is no such folder",
-            fix="Name the one that model and processor were saved in with save_pretrained.",
-        )
+    check_is_folder(directory)
     check_files(directory)
     if holds_baseline(directory):
         return TextBaseline.__name__, None

@@ -1,13 +1,16 @@
-"""The files of a saved model before a library reads them: readable, unchanged, JSON objects, no name twice."""
+"""The files of a saved model before a library reads them: readable, unchanged, JSON objects, no name twice.
+
+Commands look here first, so nothing heavy is imported.
+"""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.json_files import read_json_object, unreadable
-from contextual_bert.manifest import MODEL_FILES, check_manifest, check_readable
+from contextual_bert.manifest import MODEL_FILES, check_has_recipe, check_manifest, check_readable
 
 BASELINE_FILE = "baseline.json"
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -17,9 +20,31 @@ RECORDS = {  # file -> where it says the separator and the largest set
     "recipe.json": ("recipe.policy.separator", f"resolved.{LARGEST_SET}"),
     RECORD_FILE: ("separator", LARGEST_SET),
 }
+SEPARATORS = (";", ",", "|", "\t")
 FIX = "Copy the folder again, or train again."
 # Read by us or by transformers, which answers another type of value with errors of its own.
 _OBJECTS = sorted(name for name in MODEL_FILES if name.endswith(".json") and name not in ("vocab.json", "export.json"))
+
+
+@dataclass(frozen=True)
+class TrainedSets:
+    """Reading rules of the training sets: separator, and the size of the largest set.
+
+    Args:
+        separator: what stood between the items of one text.
+        largest: items of the largest set, None where the run does not say.
+
+    Example:
+        >>> TrainedSets().separator
+        ','
+    """
+
+    separator: str = ","
+    largest: int | None = None
+
+    def separator_in(self, item: str) -> str | None:
+        """Return the separator that an item holds, the run's own first; None where it holds none."""
+        return next((each for each in dict.fromkeys((self.separator, *SEPARATORS)) if each in item), None)
 
 
 def check_files(directory: str | Path) -> None:
@@ -85,6 +110,32 @@ def check_run(directory: str | Path) -> None:
     if not is_complete and (folder / "checkpoints" / "recipe.json").is_file():
         raise RunDirectoryError(
             f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
+        )
+
+
+def check_trained(directory: str | Path) -> None:
+    """Raise RunDirectoryError unless a folder holds a run or an export, by the names of its files.
+
+    Example:
+        >>> check_trained("runs/verdict")
+    """
+    check_run(directory)
+    folder = Path(directory)
+    if not (folder / RECORD_FILE).is_file():
+        check_has_recipe(folder)
+
+
+def check_is_folder(directory: str | Path) -> None:
+    """Raise RunDirectoryError where a run was interrupted, or where there is no folder.
+
+    Example:
+        >>> check_is_folder(".")
+    """
+    check_run(directory)
+    if not Path(directory).is_dir():
+        raise RunDirectoryError(
+            f"{directory} cannot be loaded: there is no such folder",
+            fix="Name the one that model and processor were saved in with save_pretrained.",
         )
 
 

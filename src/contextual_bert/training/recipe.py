@@ -19,11 +19,11 @@ from contextual_bert.errors import (
     RunDirectoryError,
 )
 from contextual_bert.json_files import read_json_object
+from contextual_bert.manifest import RECIPE_FILE, check_has_recipe
 from contextual_bert.options import CONTEXT, MAIN, SETS, SPLIT, TEXTS, TRAINING, Option
 from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"
-RECIPE_FILE = "recipe.json"
 SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
@@ -488,11 +488,8 @@ class Recipe:
         Raises:
             RunDirectoryError: it has none, or an unreadable one.
         """
+        check_has_recipe(directory)
         path = directory / RECIPE_FILE
-        if not path.exists():
-            raise RunDirectoryError(
-                f"{path} does not exist: {directory} is no run directory", fix="Name the folder given as --output."
-            )
         content = read_json_object(path, what="recipe")
         found = content.get("recipe", content)
         if not isinstance(found, dict):
