@@ -101,7 +101,7 @@ def test_a_number_of_the_context_is_no_name_however_large(command: Any, tmp_path
     columns = {
         "items": [sets[n % 3] for n in range(200)],
         "customer": [f"c{n % 40}" for n in range(200)],
-        "income": [stray if n == 3 else 1000.0 + n % 90 for n in range(200)],
+        "income": [stray if n == 3 else 1000.0 + n // 3 % 90 for n in range(200)],
     }
     path = tmp_path / "incomes.parquet"
     pq.write_table(pa.table(columns), path)

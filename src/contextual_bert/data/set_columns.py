@@ -22,6 +22,8 @@ _FOLLOWS = 0.9  # of the variance, or of the rows
 _FOLLOWS_SIZE = 0.95
 _MANY_VALUES = 10  # of fewer, one is guessed exactly by chance
 _MAX_STEPS = 60
+_LEAST_SPREAD = 1e-6  # of standard deviations
+_STRAYS = 0.02  # of the rows, at either end
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,12 @@ def what_it_follows(column: pa.ChunkedArray, sets: SetItems) -> tuple[str, float
     is_judged = hash_counters(5, rows) % np.uint64(3) == 0
     if known[is_judged].min() == known[is_judged].max():
         return None
+    cut = max(1, int(_STRAYS * is_judged.sum()))
+    bulk = np.argsort(known[is_judged])[cut:-cut]
+    differ = bool(np.ptp(known[is_judged][bulk]) > 0)
     known = (known - known.mean()) / known.std()  # codes of 13 digits differ in their last ones alone
+    if differ and np.ptp(known[is_judged][bulk]) < _LEAST_SPREAD:  # beside a stray number the others are equal
+        return None
     matrix = _counts(sets, rows)
     sizes = sets.sizes[rows].astype(np.float64)
     by_size = _share_explained(_by_size(known, sizes, is_judged), known[is_judged])

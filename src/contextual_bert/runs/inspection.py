@@ -198,7 +198,9 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
 def noted_leaks(notes: Iterable[ColumnNote], leaking: Sequence[str]) -> tuple[ColumnNote, ...]:
     """Return the notes on columns, with those that were left out as leaks marked so."""
     return tuple(
-        replace(note, kind=None, reason="a leak, see above; override to keep it") if note.column in leaking else note
+        replace(note, kind=None, reason=f"a leak, see above; override to keep it: {note.reason}")
+        if note.column in leaking
+        else note
         for note in notes
     )
 

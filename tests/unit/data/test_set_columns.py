@@ -118,3 +118,12 @@ def test_long_codes_follow_from_no_set() -> None:
     found = what_it_follows(pa.chunked_array([sums]), sets)
     assert found is not None
     assert found[0] == "a sum over the items"
+
+
+def test_numbers_that_are_equal_beside_a_stray_one_follow_from_nothing() -> None:
+    codes = np.array([[0, 1], [1, 2], [0, 2]] * 100).ravel()
+    sets = SetItems(codes, np.arange(0, 601, 2), 3)
+    income = 1000.0 + np.arange(300) // 3 % 90
+    for row in range(12):
+        strays = np.where(np.arange(300) == row, 1.7e18, income)
+        assert what_it_follows(pa.chunked_array([strays]), sets) is None
