@@ -83,14 +83,14 @@ def command(
     calm_transformers()
     checked_format(output_format, ("table", "json"))
     check_text_folder(directory)
-    if data is not None:
-        check_tables(data)
     task = text_task_of_run(directory)
     if truncation is not None:
         checked(truncation, get_args(Truncation), option="--truncation")
     kept: Any = truncation or (task.truncation if task is not None else None)
     if (text is None) == (data is None):
         raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
+    if data is not None:
+        check_tables(data)
     of_text = {"--pair": pair, "--question": question, "--context": context}
     of_text["--format"] = output_format if output_format != "table" else None
     of_data = {"--output": output, "--text-column": text_column, "--pair-column": pair_column}
