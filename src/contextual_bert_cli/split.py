@@ -257,7 +257,7 @@ def command(
     if found is None and (customer or by) is not None:
         with placing(groups):
             shared = same_customer(
-                table, made.assignment, str(customer or by), by=made.by, rows=np.arange(table.num_rows)
+                table, made.assignment.astype(np.int64), str(customer or by), by=made.by, rows=np.arange(table.num_rows)
             )
         told = [f"{fault.severity}: {fault.message}" for fault in shared]
         leaks = told or [f"no customer (column {str(customer or by)!r}) is in two parts"]
