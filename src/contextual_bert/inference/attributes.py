@@ -157,7 +157,7 @@ class Attribute:
                 f"holds {number}, and nothing of it is {test.replace('_', ' ')} {limit!r:.40}",
                 fix=f"{self._meant()}Use equals, in or not_in.",
             )
-        if re.search(f"{DATE}|{TIME}", limit):  # letter by letter, 05.03.2016 comes before 2015-01-01
+        if re.search(f"{DATE}|{TIME}", str(limit)):  # letter by letter, 05.03.2016 comes before 2015-01-01
             raise DataError(
                 f"holds text such as {_some(self.values)}, which cannot be compared with the date {limit!r:.40}",
                 fix=self._meant() or "Give the column dates, such as 2016-03-05.",
