@@ -195,7 +195,8 @@ def _residuals(dataset: SequenceDataset, rows: NDArray[np.int64], coordinates: F
     others = (np.add.reduceat(own, starts, axis=0)[of_set] - own) / num_others
     gram = others.T @ others
     gram[np.diag_indices_from(gram)] += max(DOUBTED_OTHERS / len(own) * np.trace(gram) / max(len(gram), 1), _SMALLEST)
-    left = own - others @ np.linalg.solve(gram, others.T @ own)
+    told = others @ np.linalg.solve(gram, others.T @ own)
+    left = (own - told).astype(np.float32, copy=False)
     beside = _clipped(_whitened(others[:, :NUM_PAIRED]))
     leading = _clipped(left[:, :NUM_PAIRED])
     paired = [np.add.reduceat(leading * beside[:, [column]], starts, axis=0) for column in range(beside.shape[1])]
