@@ -157,7 +157,7 @@ class ShareModel(nn.Module):
             return _plain_loss(self.log_shares.double(), validation, is_without_visible=is_without_visible)
 
         found = scipy.optimize.minimize_scalar(cross_entropy, bounds=tuple(np.log(PRIORS)), method="bounded")
-        return float(np.exp(cast(Any, found).x))
+        return float(np.exp(found.x))
 
     def _best_strength(
         self, training: Observations, validation: Observations | None, *, is_without_visible: bool

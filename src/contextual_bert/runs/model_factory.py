@@ -4,7 +4,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -266,8 +266,8 @@ def started_from(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMasked
 def keep_rows(model: ContextualBertForMaskedLM, ids: Sequence[int]) -> None:
     """Keep the items of these ids alone, in this order: their vectors, output rows and biases."""
     index = torch.as_tensor(ids)
-    output = model.get_output_embeddings()
-    weights = {id(each): each for each in (model.get_input_embeddings().weight, output.weight, output.bias)}
+    output, vectors = model.get_output_embeddings(), cast(nn.Embedding, model.get_input_embeddings())
+    weights = {id(each): each for each in (vectors.weight, output.weight, output.bias)}
     with torch.no_grad():
         for weight in weights.values():  # a tied matrix once
             weight[: len(ids)] = weight[index]
