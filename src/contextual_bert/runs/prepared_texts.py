@@ -27,6 +27,7 @@ from contextual_bert.errors import ConfigurationError, DataError, Message, did_y
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
+from contextual_bert.inference.texts.text_layout import text_column
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
@@ -379,6 +380,9 @@ def _prepared_texts(
         checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
     if recipe.customer is not None:
         checked_column(table, recipe.customer, file=recipe.data, complete=True)
+    for name in (task.text, task.second):
+        if name is not None and not is_list(table.schema.field(name).type):
+            text_column(table.column(name), name)
     kinds = {name: table.schema.field(name).type for name in (task.text, task.label) if name is not None}
     if task.label is not None and is_list(kinds[task.label]) and not is_list(kinds[task.text]):
         raise DataError(

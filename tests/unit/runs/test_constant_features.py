@@ -46,6 +46,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         data=str(planted(folder / "sets.parquet")),
         items="items",
         split_column="part",
+        leaks="keep",
         model=TINY,
         training=training,
         device="cpu",

@@ -20,6 +20,7 @@ RECIPE = Recipe(
     data="shop",
     items="items",
     conditioning="global_state",
+    field_selection="off",  # the noise is what is asked about
     model=SMALL,
     training={
         "num_train_epochs": 12,

@@ -49,6 +49,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
         items="items",
         customer="customer",
         test=0.4,
+        leaks="keep",  # the colour decides an item
+        field_selection="off",
         model=TINY,
         training={**training, "per_device_eval_batch_size": 64},
         device="cpu",
