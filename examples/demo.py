@@ -18,7 +18,7 @@ from contextual_bert import CompletionPipeline
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import Comparison, metric_of, write_study
 from contextual_bert.runs import Peers, PreparedSets, oracle_run, prepare, study
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 
@@ -33,7 +33,7 @@ def recipe(conditioning: str, folder: Path) -> Recipe:
     dropped = {} if conditioning == "none" else {"context_dropout": 0.1, "field_dropout": 0.1}
     return Recipe(
         data=str(folder / "world" / "outfits.parquet"),
-        items="items",
+        task=SetCompletion(items="items"),
         customer="customer_id",
         conditioning=conditioning,
         dtype="auto",

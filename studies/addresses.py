@@ -14,7 +14,7 @@ import pyarrow as pa
 from contextual_bert.data import read_table, split_by_customer
 from contextual_bert.data.splits import PARTS
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
-from contextual_bert.training import TextTask
+from contextual_bert.training import MaskedText
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 from studies.commands import run_command, text_command
@@ -98,8 +98,8 @@ def read(source: Path, folder: Path) -> pa.Table:
 def by_address(table: Path, checkpoint: str) -> Recipe:
     """No address of the test is in training. Its values are of public speeches, so one address is enough for one."""
     split = str(table.parent / SPLIT_FILE)
-    texts = TextTask(checkpoint=checkpoint, mask_rate=MASK_RATE, scored_tokens="all")
-    return Recipe(data=str(table), texts=texts, customer="address", split=split, min_customers=1)
+    task = MaskedText(checkpoint=checkpoint, mask_rate=MASK_RATE, scored_tokens="all")
+    return Recipe(data=str(table), task=task, customer="address", split=split, min_customers=1)
 
 
 TASK = TextBenchmark(

@@ -20,7 +20,7 @@ from contextual_bert.evaluation import write_study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.runs import Peers, PreparedSets, named_rows, prepare, study, table_rows
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 from studies.cards import TaskCard
@@ -69,9 +69,11 @@ def prepare_days(data: str, *, dtype: str = "float32") -> PreparedSets:
     """Read and split the survey, its context scaled to the paper's 736 components."""
     recipe = Recipe(
         data=data,
-        items="items",
+        task=SetCompletion(
+            items="items",
+            policy=SetPolicy(drop_prefixes=(TRAVEL,), drop_items=EVERYDAY, min_count=20, min_size=4, max_size=8),
+        ),
         customer="person_id",
-        policy=SetPolicy(drop_prefixes=(TRAVEL,), drop_items=EVERYDAY, min_count=20, min_size=4, max_size=8),
         model=MODEL,
         training=TRAINING,
         dtype=dtype,

@@ -22,7 +22,7 @@ from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TAG_BASELINES, traini
 from contextual_bert.runs.reporting import cluster_numbers
 from contextual_bert.runs.run_files import is_complete
 from contextual_bert.runs.sweep import run_directory, train_missing
-from contextual_bert.training import TextTask
+from contextual_bert.training import Tagging
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 from studies.commands import run_command, text_command
@@ -115,7 +115,7 @@ def by_sentence(table: Path, checkpoint: str) -> Recipe:
     """The split of the files."""
     return Recipe(
         data=str(table),
-        texts=TextTask(checkpoint=checkpoint, text="tokens", label="tags"),
+        task=Tagging(checkpoint=checkpoint, text="tokens", label="tags"),
         split=str(table.parent / SPLIT_FILE),
     )
 

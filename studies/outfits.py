@@ -24,6 +24,7 @@ from contextual_bert.runs.prepared_sets import PreparedSets, prepare
 from contextual_bert.runs.registry import checked_epochs
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.world_files import OUTFITS_FILE, write_world
+from contextual_bert.training import SetCompletion
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 
@@ -202,7 +203,7 @@ def prepare_study(
     drawn = _drawn(folder, chosen, has_interactions=WORLDS[world])
     recipe = Recipe(
         data=str(folder / OUTFITS_FILE),
-        items="items",
+        task=SetCompletion(items="items"),
         customer="customer_id",
         validation=chosen.num_validation_outfits / chosen.num_outfits,
         test=chosen.num_test_outfits / chosen.num_outfits,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from contextual_bert.data import read_table
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT, LOGISTIC
-from contextual_bert.training import TextTask
+from contextual_bert.training import Classification
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 from studies.commands import run_command, text_command
@@ -95,7 +95,7 @@ def card(name: str, split: str, context: tuple[str, ...]) -> TaskCard:
 def by_text(table: Path, checkpoint: str) -> Recipe:
     """No comment of the test is in training."""
     return Recipe(
-        data=str(table), texts=TextTask(checkpoint=checkpoint, text=TEXT, label=GRADE), customer=COMMENT, test=0.2
+        data=str(table), task=Classification(checkpoint=checkpoint, text=TEXT, label=GRADE), customer=COMMENT, test=0.2
     )
 
 

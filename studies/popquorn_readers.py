@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from contextual_bert.runs.registry import LOGISTIC
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, Recipe
 from studies.commands import run_command, text_command
 from studies.popquorn import COMMENT, DEMOGRAPHICS, GRADE, MAIN, POPULARITY, READER, TEXT, card, read
 from studies.popquorn import SIZES as SIZES_BY_TEXT
@@ -31,7 +31,7 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
     """No reader of the test is in training, so who they are is no feature."""
     return Recipe(
         data=str(table),
-        texts=TextTask(checkpoint=checkpoint, text=TEXT, label=GRADE),
+        task=Classification(checkpoint=checkpoint, text=TEXT, label=GRADE),
         customer=READER,
         exclude=(COMMENT,),
         min_customers=1,  # published data: small groups of readers are what the study is about

@@ -106,7 +106,7 @@ class TextStudyData:
         """The same for rows that start from the model of a run without a context."""
         recipe = self.prepared.recipe
         texts = replace(self.prepared.task, checkpoint=str(run))
-        return replace(self, prepared=replace(self.prepared, recipe=replace(recipe, texts=texts)))
+        return replace(self, prepared=replace(self.prepared, recipe=replace(recipe, task=texts)))
 
     def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:
         """Row -> recipe, in the table's order; all rows of the size unless some are named.
@@ -193,7 +193,6 @@ def prepare_text_study(
         chosen = replace(chosen, training={**chosen.training, **asked}, start=start)
     path = task_table(task, source, folder)
     recipe = task.recipe(path, checkpoint)
-    texts = replace(recipe.texts, max_length=chosen.max_length) if recipe.texts is not None else None
     table = read_table(path)
     digest = table_digest(table)
     if digest != task.card.data_digest:
@@ -202,7 +201,7 @@ def prepare_text_study(
             file=str(path),
             fix="Give the files that the task's card names, in an empty output folder.",
         )
-    whole = replace(recipe, texts=texts, training=chosen.training, device=device, dtype=dtype)
+    whole = recipe.changed(max_length=chosen.max_length, training=chosen.training, device=device, dtype=dtype)
     prepared = prepare_texts(whole, source=table)
     return TextStudyData(task, prepared, chosen)
 

@@ -15,7 +15,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,10 @@ TRAINING = {
 def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> PreparedTexts:
     """The passages, their split by address and the recipe: the year is all the context."""
     own = TASK.recipe(task_table(TASK, source, folder / "passages"), checkpoint)
-    assert own.texts is not None
-    recipe = replace(
-        own,
-        texts=replace(own.texts, max_length=64, mask_rate=MASK_RATE, max_mask_rate=MAX_MASK_RATE),
+    recipe = own.changed(
+        max_length=64,
+        mask_rate=MASK_RATE,
+        max_mask_rate=MAX_MASK_RATE,
         conditioning="global_state_update",
         exclude=tuple(name for name in CONTEXT.values() if name != "year"),
         training=TRAINING,

@@ -13,7 +13,7 @@ from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.segments import CellLimit
 from contextual_bert.runs import PreparedSets, prepare
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 TINY_MODEL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
 TINY_TRAINING = {"num_train_epochs": 2, "per_device_train_batch_size": 32, "per_device_eval_batch_size": 64}
@@ -59,7 +59,7 @@ def outfits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_recipe(outfits: Path) -> Recipe:
     return Recipe(
         data=str(outfits),
-        items="items",
+        task=SetCompletion(items="items"),
         customer="customer_id",
         validation=0.15,
         test=0.15,

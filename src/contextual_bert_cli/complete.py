@@ -244,11 +244,11 @@ def command(
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
-
-        own = load_recipe(directory)
+        recipe = load_recipe(directory)
+        own = recipe.set_task
         keys = own.group_by if group_by is None else listed(group_by)
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else own.policy.separator
-        columns = {"items": item_column or own.item_column, "separator": in_cells}
+        columns = {"items": item_column or own.items, "separator": in_cells}
         bulk = BulkSettings(
             **columns,
             group_by=keys,
@@ -256,7 +256,7 @@ def command(
             constraints=settings,
             top_k=top,
             batch_size=batch_size,
-            reading=reading_over(own.reading, choices),
+            reading=reading_over(recipe.reading, choices),
             catalogue_reading=reading,
         )
         complete_rows(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from contextual_bert.data import ReadSettings
     from contextual_bert.inference import TextAnswer
-    from contextual_bert.training import TextTask
+    from contextual_bert.training import AnyTextTask
 
 BAR_WIDTH = 20
 ROW = "row"  # the column of what is written that numbers the rows of a file of which some were left out
@@ -153,7 +153,7 @@ def command(
         show_answer(answer, text or "")
 
 
-def check_pair(task: "TextTask | None", text: str | None, pair: str | None, pair_column: str | None) -> None:
+def check_pair(task: "AnyTextTask | None", text: str | None, pair: str | None, pair_column: str | None) -> None:
     """Raise ConfigurationError where a run is asked for pairs and learned none, or the other way round.
 
     A folder without a recipe does not say what its model learned.

@@ -9,14 +9,14 @@ from contextual_bert_cli.records import at_options
 if TYPE_CHECKING:
     from contextual_bert import QuestionAnsweringPipeline
     from contextual_bert.inference import TextSpan
-    from contextual_bert.training import TextTask
+    from contextual_bert.training import AnyTextTask
 
 # Key of a query about a text -> the option that gives it.
 QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
 SHOWN_BESIDE = 60  # characters of the text on both sides of an answer
 
 
-def check_question(task: "TextTask | None", given: dict[str, Any]) -> bool:
+def check_question(task: "AnyTextTask | None", given: dict[str, Any]) -> bool:
     """Return True if the options ask a question.
 
     Args:

@@ -16,12 +16,12 @@ from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.options import GROUPS, DeclaredOption, declared_options
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.settings import SettingsWithOptions
-from contextual_bert.training.text_task import TextTask
+from contextual_bert.training.tasks import TEXT_TASKS, SetCompletion
 from contextual_bert_cli.choices import number_or_all
 from contextual_bert_cli.settings_text import assigned, listed
 
 # What a recipe is made of, in the order in which commands are printed.
-_SETTINGS = (TextTask, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)
+_SETTINGS = (SetCompletion, *TEXT_TASKS, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)
 
 
 class _Command(Protocol):
@@ -32,7 +32,7 @@ class _Command(Protocol):
 def recipe_options() -> Mapping[str, DeclaredOption]:
     """Return all options of a recipe, by the name that they have among a command's arguments."""
     found = [each for settings in _SETTINGS for each in declared_options(settings).values()]
-    return {each.key: each for each in sorted(found, key=lambda each: each.key != "items")}
+    return {each.key: each for each in found}
 
 
 def data_options() -> tuple[str, ...]:

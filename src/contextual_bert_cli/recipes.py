@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from contextual_bert.options import declared_options
 from contextual_bert.training.settings import SettingsWithOptions
+from contextual_bert.training.tasks import TEXT_TASKS, MaskedText, QuestionAnswering, TextTask
 from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of
 from contextual_bert_cli.settings_text import listed
 
 if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings, SetPolicy
-    from contextual_bert.training import Recipe, TextTask
+    from contextual_bert.training import AnyTextTask, Recipe, TaskSettings
 
 CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
 _HIDING_OPTIONS = ("masking", "mask_rate", "max_mask_rate", "scored_tokens")
@@ -82,35 +83,55 @@ def reading_over(own: "ReadSettings", options: Mapping[str, Any]) -> "ReadSettin
     return replace(own, **values_of(ReadSettings, options))
 
 
-def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
-    """Return the text task of the options, or None if they name a column of items.
+def task_of(options: Mapping[str, Any]) -> "TaskSettings":
+    """Return the task that the options of a command describe.
 
     Raises:
         ConfigurationError: an option for texts without --text, one for sets with it; --text without --checkpoint.
     """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.training import SetCompletion
+
+    if (options.get("items") is None) == (options.get("text") is None):
+        raise ConfigurationError("Name either the column of items with --items, or one of texts with --text.")
+    on_texts = text_task_of(options)
+    if on_texts is not None:
+        return on_texts
+    return SetCompletion(**values_of(SetCompletion, options), policy=policy_of(options))
+
+
+def text_task_of(options: Mapping[str, Any]) -> "AnyTextTask | None":
+    """Return the task on texts that the options describe, or None if they name no column of texts.
+
+    Raises:
+        ConfigurationError: as ``task_of``.
+    """
     from contextual_bert.data import SetPolicy
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.training import TextTask
+    from contextual_bert.training import SetCompletion, task_on_texts
 
-    values = values_of(TextTask, options)
-    flags = {name: each.flag for name, each in declared_options(TextTask).items()}
+    of_texts = {name: each for kind in TEXT_TASKS for name, each in declared_options(kind).items()}
+    values = {name: value for kind in TEXT_TASKS for name, value in values_of(kind, options).items()}
     if "text" not in values:
         if values:
             raise ConfigurationError(
-                f"{flags[next(iter(values))]} is for texts", fix="Name their column with --text, or leave it out."
+                f"{of_texts[next(iter(values))].flag} is for texts",
+                fix="Name their column with --text, or leave it out.",
             )
         return None
-    for each in declared_options(SetPolicy).values():
+    of_sets = {**declared_options(SetPolicy), **declared_options(SetCompletion)}
+    for name, each in of_sets.items():
         if is_given(each, options.get(each.key)):
+            advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
             raise ConfigurationError(
-                f"{each.flag} is for sets of items, and --text names a column of texts", fix="Leave it out."
+                f"{each.flag} is for sets of items, and --text names a column of texts", fix=f"{advice}."
             )
     if "checkpoint" not in values:
         raise ConfigurationError(
             "--text needs --checkpoint: the folder of a BERT, its name on the Hub, or a run on texts to go on from."
         )
     learned = next((name for name in ("label", "answer") if name in values), None)
-    hiding = [flags[name] for name in _HIDING_OPTIONS if name in values]
+    hiding = [of_texts[name].flag for name in _HIDING_OPTIONS if name in values]
     if learned is not None and hiding:
         verb = "are" if hiding[1:] else "is"
         raise ConfigurationError(
@@ -118,7 +139,7 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
             "names something",
             fix="Leave one of the two out.",
         )
-    return TextTask(**values)
+    return task_on_texts(**values)
 
 
 def same_options(choices: Mapping[str, Any]) -> list[str]:
@@ -153,17 +174,17 @@ def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]
 
 def use_of(recipe: "Recipe", directory: Path) -> list[str]:
     """Return the command that uses a finished run, with an item of its vocabulary and its own separator."""
-    context = context_of(recipe)
-    if recipe.texts is None:
-        separator = recipe.policy.separator
+    context, task = context_of(recipe), recipe.task
+    if not isinstance(task, TextTask):
+        separator = recipe.set_task.policy.separator
         given = ["--separator", separator] if separator != "," else []
         query = f"{known_item(directory, separator)}{separator}[MASK]"
         return ["complete", str(directory), "--set", query, *given, *context, "--top", "5"]
-    if recipe.texts.answer is not None:
+    if isinstance(task, QuestionAnswering):
         return ["predict", str(directory), "--question", "...", "--text", "...", *context]
-    if recipe.texts.label is None:
+    if isinstance(task, MaskedText):
         return ["sample", str(directory), *context]
-    pair = ["--pair", "..."] if recipe.texts.pair is not None else []
+    pair = ["--pair", "..."] if recipe.text_task.pair is not None else []
     return ["predict", str(directory), "--text", "...", *pair, *context]
 
 
@@ -189,11 +210,12 @@ def known_item(directory: Path, separator: str) -> str:
     return next((item for item in items if separator not in item and item == item.strip()), items[0])
 
 
-def text_task_of_run(directory: Path) -> "TextTask | None":
+def text_task_of_run(directory: Path) -> "AnyTextTask | None":
     """Return the text task of a run, or None for a run on sets and for a model without a recipe."""
     from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
-    return Recipe.load(directory).texts if (directory / RECIPE_FILE).is_file() else None
+    found = Recipe.load(directory) if (directory / RECIPE_FILE).is_file() else None
+    return found.text_task if found is not None and isinstance(found.task, TextTask) else None
 
 
 def reading_of_run(directory: Path) -> "ReadSettings":
@@ -254,8 +276,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     from contextual_bert.runs.prepared_data import check_unlearned
     from contextual_bert.training import Recipe
 
-    if (options.get("items") is None) == (options.get("text") is None):
-        raise ConfigurationError("Name either the column of items with --items, or one of texts with --text.")
+    task = task_of(options)
     values = values_of(Recipe, options)
     training = values.pop("training", {})
     for name, value in values_of(SettingsWithOptions, options).items():
@@ -263,9 +284,9 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             flag = declared_options(SettingsWithOptions)[name].flag
             raise ConfigurationError(f"{flag} and --set {name} say the same", fix="Give one of them.")
         training[name] = value
-    texts = text_task_of(options)
-    goes_on = texts is not None and has_checkpoint and method_of(texts.checkpoint) is not None
-    bringing = {"--schema": "schema" in values, "--init-from": "init_from" in values, "--checkpoint": goes_on}
+    goes_on = isinstance(task, TextTask) and has_checkpoint and method_of(task.checkpoint) is not None
+    starts = task.run_to_start_from is not None
+    bringing = {"--schema": "schema" in values, "--init-from": starts, "--checkpoint": goes_on}
     brings = next((option for option, does in bringing.items() if does), None)
     if brings is not None and "exclude" in values:
         raise ConfigurationError(
@@ -277,8 +298,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     features = ContextSchema.load(Path(file)) if file is not None else None
     recipe = Recipe(
         data=str(options["data"]),
-        texts=texts,
-        policy=policy_of(options),
+        task=task,
         reading=reading_of(options),
         schema=features.to_dict() if features is not None else None,
         training=training,

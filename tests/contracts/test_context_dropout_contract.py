@@ -18,7 +18,7 @@ from contextual_bert.inference import score
 from contextual_bert.runs import PreparedSets, prepare
 from contextual_bert.runs.model_factory import arguments_of, build_model
 from contextual_bert.runs.tasks import task_of
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 FIELDS = ("gender", "age", "occasion", "clothing_size")
 SUBSETS = [frozenset(chosen) for size in range(len(FIELDS) + 1) for chosen in combinations(FIELDS, size)]
@@ -39,7 +39,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedSets:
     return prepare(
         Recipe(
             data=str(path),
-            items="items",
+            task=SetCompletion(items="items"),
             customer="customer_id",
             conditioning="global_state_update",
             validation=0,

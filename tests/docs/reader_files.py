@@ -109,12 +109,12 @@ def privacy(folder: Path) -> None:
 def finished_run(folder: Path) -> None:
     """Write a shop, and a small run on its outfits as the page before this one left it."""
     from contextual_bert.runs import run
-    from contextual_bert.training import Recipe
+    from contextual_bert.training import Recipe, SetCompletion
 
     shop(folder)
     recipe = Recipe(
         data=str(folder / "outfits.parquet"),
-        items="items",
+        task=SetCompletion(items="items"),
         customer="customer",
         model=MODEL_SIZE,
         training={"num_train_epochs": 1},

@@ -13,7 +13,7 @@ from typer.testing import Result
 
 from contextual_bert.context import Categorical, ContextSchema, Numerical
 from contextual_bert.runs.run_directories import remember_recipe
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 
 def refused(result: Result, *expected: str) -> None:
@@ -293,7 +293,7 @@ def test_what_is_no_run_directory(command: Any, finished: Path, tmp_path: Path) 
     refused(command("complete", tmp_path / "nowhere", "--set", "a"), "nowhere", "no run directory", "--output")
     (tmp_path / "file.csv").touch()
     refused(command("evaluate", tmp_path / "file.csv"), "file.csv is a file", "--output of train")
-    recipe = Recipe(data="x.parquet", items="items", conditioning="bag")
+    recipe = Recipe(data="x.parquet", task=SetCompletion(items="items"), conditioning="bag")
     remember_recipe(tmp_path / "half", recipe, digests={}, num_devices=1)
     for verb in (
         "evaluate",

@@ -46,7 +46,7 @@ def run(command, long_table: Path) -> Path:
 
 
 def test_a_run_keeps_how_its_rows_are_grouped(run: Path) -> None:
-    assert load_recipe(run).group_by == ("order",)
+    assert load_recipe(run).set_task.group_by == ("order",)
     assert [feature["name"] for feature in json.loads((run / "schema.json").read_text())["features"]] == ["age"]
 
 

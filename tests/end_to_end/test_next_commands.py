@@ -66,8 +66,7 @@ def test_a_split_of_labelled_texts_goes_on_to_train_on_the_labels(
     (train,) = next_of(command("split", reviews, "--by", "who", *given))
     assert command(*train, *TINY).exit_code == 0
     recipe = Recipe.load(tmp_path / train[train.index("--output") + 1])
-    assert recipe.texts is not None
-    assert (recipe.texts.label, recipe.texts.is_ordinal, recipe.customer) == ("the stars", True, "who")
+    assert (recipe.text_task.label, recipe.text_task.is_ordinal, recipe.customer) == ("the stars", True, "who")
     assert recipe.conditioning == "none"  # no column is left for a context
 
 
@@ -90,7 +89,7 @@ def test_a_split_of_sets_with_another_separator(
     (train,) = next_of(command("split", baskets, "--by", "who", *given))
     evaluate, complete = next_of(command(*train, *TINY, *TINY_MODEL))
     recipe = Recipe.load(Path(train[train.index("--output") + 1]))
-    assert (recipe.items, recipe.policy.separator, recipe.customer) == ("goods", ";", "who")
+    assert (recipe.set_task.items, recipe.set_task.policy.separator, recipe.customer) == ("goods", ";", "who")
     assert [feature["name"] for feature in (recipe.schema or {})["features"]] == ["shop"]
     context = json.loads(complete[complete.index("--context") + 1])
     assert context == {"shop": "a"}

@@ -31,7 +31,7 @@ from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
 from contextual_bert.runs import run
 from contextual_bert.server import create_app
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 MINUTES = 24 * 60
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -142,7 +142,7 @@ def directory(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path
     pq.write_table(table, folder / "sets.parquet")
     recipe = Recipe(
         data=str(folder / "sets.parquet"),
-        items="items",
+        task=SetCompletion(items="items"),
         conditioning="global_state",
         validation=0.2,
         test=0.2,

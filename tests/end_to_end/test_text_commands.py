@@ -283,8 +283,7 @@ def test_words_are_grades_in_the_order_that_is_given(command: Any, own_texts: Pa
     assert "3 grades, the lowest first: low, fair, high" in trained_as_told.stderr
     assert "3 grades, the lowest first: low, fair, high" in (run / "README.md").read_text(encoding="utf-8")
     recipe = Recipe.load(run)
-    assert recipe.texts is not None
-    assert (recipe.texts.order, recipe.texts.is_ordinal) == (("low", "fair", "high"), True)
+    assert (recipe.text_task.order, recipe.text_task.is_ordinal) == (("low", "fair", "high"), True)
     evaluated = ok(command("evaluate", run))
     rows: Any = load_scores(run / SCORES_FILE)[0].predictions
     distances = abs(rows.predicted - rows.true)
@@ -319,7 +318,7 @@ def test_from_a_table_to_sampled_texts(command: Any, own_texts: Path) -> None:
     masks = ("--masking", "word", "--max-mask-rate", "1")
     dropout = ("--set", "context_dropout=0.5")
     run = trained(command, own_texts, *masks, *dropout, "--exclude", "verdict", output="masked")
-    assert json.loads((run / "recipe.json").read_text(encoding="utf-8"))["recipe"]["texts"]["max_mask_rate"] == 1
+    assert json.loads((run / "recipe.json").read_text(encoding="utf-8"))["recipe"]["task"]["max_mask_rate"] == 1
     assert "tokens of" in ok(command("evaluate", run)).stdout
     sampled = ok(command("sample", run, "--tokens", 3, "--sweeps", 1, "--context", '{"sex": "f"}'))
     assert "word" in sampled.stdout

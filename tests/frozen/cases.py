@@ -26,7 +26,7 @@ from contextual_bert.inference import (
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.runs import run
 from contextual_bert.server import create_app
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Recipe, SetCompletion, task_on_texts
 from tests.frozen.tables import (
     NUM_ITEMS,
     SCHEMA,
@@ -99,7 +99,7 @@ def _set_run(conditioning: str, folder: Path, *, is_context_shuffled: bool = Fal
     output = folder / f"{conditioning}{'-shuffled' * is_context_shuffled}"
     recipe = Recipe(
         data=str(folder / "sets.parquet"),
-        items="items",
+        task=SetCompletion(items="items"),
         customer="customer",
         validation=0.2,
         test=0.2,
@@ -119,11 +119,11 @@ def _set_run(conditioning: str, folder: Path, *, is_context_shuffled: bool = Fal
 def _texts(name: str, conditioning: str, folder: Path) -> Found:
     """Keep a run on texts."""
     output = folder / f"{name}-{conditioning}"
-    task = TextTask(checkpoint=str(folder / "checkpoint"), **TASKS[name])
+    task = task_on_texts(checkpoint=str(folder / "checkpoint"), **TASKS[name])
     others = {"words", "tags", "verdict", "stars", "text"} - {*task.columns}
     recipe = Recipe(
         data=str(folder / ("questions.parquet" if name == "answers" else "texts.parquet")),
-        texts=task,
+        task=task,
         customer="reader" if name == "answers" else "writer",
         exclude=() if name == "answers" else tuple(sorted(others)),
         conditioning=conditioning,

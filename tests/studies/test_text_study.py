@@ -27,7 +27,7 @@ from contextual_bert.runs.registry import LOGISTIC, check_kind
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, Recipe
 from studies import addresses, crossner, popquorn, popquorn_readers
 from studies.crossner import DOMAINS, FILES, SINGLE
 from studies.text_rows import FIELD_DROPOUT, LORA, METHODS, RowSettings, text_rows
@@ -383,10 +383,10 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     assert [row.name for row in found.comparison.rows] == ["none", "global_state_update"]
     start = Recipe.load(runs / "start" / "seed-0")
     assert (start.conditioning, start.training["num_train_epochs"]) == ("none", 2)
-    assert start.texts is not None and start.texts.checkpoint == checkpoint
+    assert start.text_task.checkpoint == checkpoint
     for run, seed in (("none", 0), ("none", 1), ("global_state_update", 0)):
         recipe = Recipe.load(runs / run / f"seed-{seed}")
-        assert recipe.texts == replace(start.texts, checkpoint=str(runs / "start" / "seed-0"))
+        assert recipe.text_task == replace(start.text_task, checkpoint=str(runs / "start" / "seed-0"))
     rows = data.starting_from(runs / "start" / "seed-0")
     ours = task_of(rows.prepared).build_model(rows.rows()["none"]).state_dict()
     theirs = load_file(runs / "start" / "seed-0" / "model.safetensors")
@@ -402,7 +402,7 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     save_file(kept, scores)
     write_manifest(scores.parent)
     other = shutil.copytree(checkpoint, tmp_path / "other")
-    theirs = replace(data.prepared.recipe, texts=replace(data.prepared.task, checkpoint=str(other)))
+    theirs = replace(data.prepared.recipe, task=replace(data.prepared.task, checkpoint=str(other)))
     with pytest.raises(ConfigurationError, match=r"start.seed-0 holds a run with other settings \(texts.checkpoint"):
         of_other = replace(data, prepared=replace(data.prepared, recipe=theirs))
         run_text_study(of_other, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
@@ -474,7 +474,9 @@ def test_the_published_files_are_known(task: TextBenchmark, tmp_path: Path) -> N
 
 
 def test_every_row_of_every_size_is_a_recipe() -> None:
-    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint="bert", label="grade"), training={"learning_rate": 1e-4})
+    recipe = Recipe(
+        data="t.csv", task=Classification(checkpoint="bert", label="grade"), training={"learning_rate": 1e-4}
+    )
     known = {*text_rows(recipe, {})}
     for task in TEXT_TASKS.values():
         for size in task.sizes.values():

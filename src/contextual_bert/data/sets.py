@@ -246,7 +246,7 @@ def _grouping_advice(table: pa.Table, items: str) -> str:
     column = guess if guess is not None else "COLUMN"
     return (
         f"Where each row is one item of a longer set, give --group-by {column}, the column that names the set (in "
-        f"Python Recipe(group_by={column!r})); where a cell holds several items, give --separator."
+        f"Python SetCompletion(group_by={column!r})); where a cell holds several items, give --separator."
     )
 
 

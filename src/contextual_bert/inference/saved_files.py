@@ -17,7 +17,7 @@ RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "token
 RECORD_FILE = "export.json"  # of an export
 LARGEST_SET = "largest_set"  # key of what a recipe resolved to, and of the record of an export
 RECORDS = {  # file -> where it says the separator and the largest set
-    "recipe.json": ("recipe.policy.separator", f"resolved.{LARGEST_SET}"),
+    "recipe.json": ("recipe.task.policy.separator", f"resolved.{LARGEST_SET}"),
     RECORD_FILE: ("separator", LARGEST_SET),
 }
 SEPARATORS = (";", ",", "|", "\t")

@@ -16,6 +16,7 @@ from contextual_bert.runs.registry import (
     keeps_weights,
 )
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import MaskedText, QuestionAnswering, TextTask
 from contextual_bert_cli.printable import printable
 
 CARD = """---
@@ -101,11 +102,15 @@ from contextual_bert import TextPipeline
 BASELINE = (
     "The baseline `{conditioning}`: what others are compared with. Its scores and metrics are kept, not its weights."
 )
+# Kind of task -> the Hub's name of it.
+PIPELINE_TAGS: Mapping[str, str] = {
+    "classification": "text-classification",
+    "tagging": "token-classification",
+    "question_answering": "question-answering",
+}
 
 
-def write_card(
-    directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str], *, has_tags: bool = False
-) -> None:
+def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str]) -> None:
     """Write README.md into the run directory; every number in it comes from the reports.
 
     Folders of this machine are named by their last part: a card travels.
@@ -115,13 +120,12 @@ def write_card(
         recipe: of the run.
         reports: part -> report.
         lines: what was read, for people.
-        has_tags: labels are tags, one a word.
     """
-    metadata = {"pipeline_tag": pipeline_tag(recipe, has_tags=has_tags), "base_model": base_model(recipe)}
+    metadata = {"pipeline_tag": pipeline_tag(recipe), "base_model": base_model(recipe)}
     text = CARD.format(
         metadata="".join(f"{name}: {value}\n" for name, value in metadata.items() if value is not None),
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
-        tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.texts is None else TEXT_TAGS)),
+        tags="\n".join(f"- {tag}" for tag in (TEXT_TAGS if isinstance(recipe.task, TextTask) else SET_TAGS)),
         about=about(recipe),
         limits=limits_of(recipe),
         strangers=STRANGE_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else STRANGERS,
@@ -133,22 +137,17 @@ def write_card(
     (directory / "README.md").write_text(printable(without_folders(text, recipe)), encoding="utf-8")
 
 
-def pipeline_tag(recipe: Recipe, *, has_tags: bool = False) -> str | None:
+def pipeline_tag(recipe: Recipe) -> str | None:
     """The Hub's name of what the run does, None where its weights are not kept."""
-    task = recipe.texts
     if not keeps_weights(recipe):
         return None
-    if task is None or (task.label is None and task.answer is None):
-        return "fill-mask"
-    if task.answer is not None:
-        return "question-answering"
-    return "token-classification" if has_tags else "text-classification"
+    return PIPELINE_TAGS.get(recipe.task.kind, "fill-mask")
 
 
 def base_model(recipe: Recipe) -> str | None:
     """The name on the Hub of the checkpoint whose weights the run started from; None of a folder, or of new weights."""
-    task = recipe.texts
-    if task is None or task.is_from_scratch or recipe.conditioning in WITHOUT_BERT:
+    task = recipe.task
+    if not isinstance(task, TextTask) or task.is_from_scratch or recipe.conditioning in WITHOUT_BERT:
         return None
     is_name = HUB_NAME.fullmatch(task.checkpoint) is not None and not Path(task.checkpoint).exists()
     return task.checkpoint if is_name else None
@@ -156,8 +155,8 @@ def base_model(recipe: Recipe) -> str | None:
 
 def without_folders(text: str, recipe: Recipe) -> str:
     """The text with the last part of each path that the recipe has in place of the path."""
-    checkpoint = recipe.texts.checkpoint if recipe.texts is not None else None
-    places = [recipe.data, recipe.split, recipe.init_from]
+    checkpoint = recipe.task.checkpoint if isinstance(recipe.task, TextTask) else None
+    places = [recipe.data, recipe.split, recipe.task.run_to_start_from]
     if checkpoint is not None and (HUB_NAME.fullmatch(checkpoint) is None or Path(checkpoint).exists()):
         places.append(checkpoint)
     for place in sorted({place for place in places if place and Path(place).name}, key=len, reverse=True):
@@ -178,10 +177,11 @@ def one_line(text: str) -> str:
 
 def limits_of(recipe: Recipe) -> str:
     """Return the limits of the model, beyond those of every run."""
-    if recipe.texts is None:
+    task = recipe.task
+    if not isinstance(task, TextTask):
         return SET_LIMITS
-    has_bert_start = not recipe.texts.is_from_scratch and recipe.conditioning not in WITHOUT_BERT
-    return TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint) if has_bert_start else ""
+    has_bert_start = not task.is_from_scratch and recipe.conditioning not in WITHOUT_BERT
+    return TEXT_LIMITS.format(checkpoint=task.checkpoint) if has_bert_start else ""
 
 
 def about(recipe: Recipe) -> str:
@@ -191,15 +191,15 @@ def about(recipe: Recipe) -> str:
     features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
     sees_context = bool(features) and has_context(recipe)
     context = ": " + one_line(", ".join(features)) if sees_context else ", without a context"
-    task = recipe.texts
-    if task is None:
+    if not isinstance(recipe.task, TextTask):
         example = ', "context": {...}' if sees_context else ""
         known = " and the context" + context if sees_context else context
         return MODEL.format(conditioning=recipe.conditioning, context=known, example=example)
-    if task.answer is not None:
+    task = recipe.text_task
+    if isinstance(task, QuestionAnswering):
         does, use = f"answers `{task.question}` with a piece of `{task.text}`", "QuestionAnsweringPipeline"
         code = QUESTIONS.format(example=', "context": {...}' if sees_context else "")
-    elif task.label is None:
+    elif isinstance(task, MaskedText):
         does, use = "fills hidden words", "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
         code = SAMPLES.format(example=", context={...}" if sees_context else "")
     else:

@@ -24,6 +24,7 @@ from contextual_bert.runs.run_directories import settings_of
 from contextual_bert.runs.run_files import WEIGHTS_FILE, best_weights, is_trained, step_of, trainer_state
 from contextual_bert.runs.trainer_states import check_trainer_state
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import SetCompletion
 
 # Settings of other files than these, of DeepSpeed and FSDP, which shard them.
 _SHARDED = ("deepspeed", "fsdp")
@@ -62,7 +63,7 @@ def recipe_digest(recipe: Recipe, *, digests: Mapping[str, str]) -> str:
         recipe: the resolved one.
         digests: ``PreparedData.digests``.
     """
-    usual = settings_of(Recipe(data="", items=""))
+    usual = settings_of(Recipe(data="", task=SetCompletion(items="")))
     decisive = {name: value for name, value in settings_of(recipe).items() if value != usual.get(name)}
     text = json_text([decisive, dict(digests)], sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -15,6 +15,7 @@ from contextual_bert.runs.run_directories import load_recipe
 from contextual_bert.runs.run_files import IN_MEMORY, resolved_in
 from contextual_bert.runs.set_evaluation import load_sets
 from contextual_bert.runs.text_evaluation import load_texts
+from contextual_bert.training.tasks import TextTask
 
 
 def load_evaluation(
@@ -30,7 +31,7 @@ def load_evaluation(
     Args:
         directory: the run directory.
         overrides: fields of the recipe that are others here: ``data``, ``items``, ``customer``, ``split``, ``device``,
-            ``dtype``; and ``scored_tokens`` of its ``texts``.
+            ``dtype``; and ``scored_tokens`` of a task on hidden tokens.
         part: train, validation or test of the split, or "all" rows; None: the test part where the table is the run's,
             else all rows.
         source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
@@ -47,7 +48,7 @@ def load_evaluation(
             f"the run was trained on a table in memory, which it calls {own.data!r}, and no file has it",
             fix="Give the rows with --data FILE. In Python give the table itself: source=frame.",
         )
-    load = load_sets if own.texts is None else load_texts
+    load = load_texts if isinstance(own.task, TextTask) else load_sets
     return load(directory, own, overrides=overrides, part=part, source=source, batch_size=batch_size)
 
 

@@ -24,6 +24,7 @@ from contextual_bert.runs.reporting import report_on
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training.recipe import READY_PARTS, RECIPE_FILE, SPLIT_FIELDS, Recipe
+from contextual_bert.training.tasks import MaskedText, SetCompletion
 
 Progress = Callable[[int, int], None]
 BATCH_SIZE = "per_device_eval_batch_size"
@@ -146,7 +147,7 @@ class Evaluator:
             raise DataError(
                 f"none of the {found.num_unknown_targets:,} items is in the vocabulary of {self.directory}",
                 file=self.recipe.data,
-                column=self.recipe.items,
+                column=next(iter(self.recipe.task.columns), None),
                 fix="Name the column and the separator that the run was trained with.",
             )
         return found
@@ -213,7 +214,7 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     Where another split is named, how the run's own was made is not said.
 
     Example:
-        >>> own = Recipe(data="days.parquet", items="items", test=0.2, dtype="bfloat16")
+        >>> own = Recipe(data="days.parquet", task=SetCompletion(items="items"), test=0.2, dtype="bfloat16")
         >>> found = evaluated_recipe(own, {"split": "split.json"})
         >>> found.split, found.test, found.dtype
         ('split.json', 0.1, 'float32')
@@ -222,18 +223,16 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     made = {**SPLIT_FIELDS, **none} if overrides.get("split") is not None else {}
     if overrides.get("data") is not None:
         made = {**made, **none}  # the other table is one file, and has no parts
-    changes = dict(overrides)
-    scored_tokens = changes.pop("scored_tokens", None)
-    if scored_tokens is not None and own.texts is None:
+    scored_tokens = overrides.get("scored_tokens")
+    if scored_tokens is not None and not isinstance(own.task, MaskedText):
+        does = "is on sets" if isinstance(own.task, SetCompletion) else f"learns {own.task.columns[-1]!r}"
         raise ConfigurationError(
-            "is for hidden tokens of texts, and this run is on sets",
+            f"is for hidden tokens of texts, and this run {does}",
             setting="scored_tokens",
             value=scored_tokens,
             fix="Leave it out.",
         )
-    if scored_tokens is not None and own.texts is not None:
-        changes["texts"] = replace(own.texts, scored_tokens=scored_tokens)
-    return replace(own, **{"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **changes})
+    return own.changed(**{"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **overrides})
 
 
 def evaluated_part(part: str | None) -> str:

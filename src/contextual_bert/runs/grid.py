@@ -29,7 +29,8 @@ def as_row(base: Recipe, conditioning: str) -> Recipe:
     """The recipe of a method or a baseline beside others that ``base`` stands for, without the settings that it lacks.
 
     Example:
-        >>> base = Recipe(data="days.parquet", items="items", model={"hidden_size": 256})
+        >>> from contextual_bert.training import SetCompletion
+        >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items"), model={"hidden_size": 256})
         >>> as_row(base, "concat").model, as_row(base, "bag").model
         ({'hidden_size': 256}, {})
     """
@@ -59,7 +60,9 @@ def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[st
     Reference: Table 1; docs/protocol.md, "Controls".
 
     Example:
-        >>> rows = table_rows(Recipe(data="days.parquet", items="items"), baseline_training={"num_train_epochs": 20})
+        >>> from contextual_bert.training import SetCompletion
+        >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items"))
+        >>> rows = table_rows(base, baseline_training={"num_train_epochs": 20})
         >>> list(rows)[:3], rows["bag"].training["num_train_epochs"]
         (['none', 'concat', 'new_position'], 20)
     """

@@ -1,4 +1,4 @@
-"""Inspection of a table of sets before training: sizes, features, missing values, faults, left-out columns.
+"""Inspection of a table before training: sizes, features, missing values, faults, left-out columns.
 
 The features are found in the training part of the split that ``train`` would make from the same settings, so that no
 bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
@@ -38,6 +38,7 @@ from contextual_bert.runs.prepared_data import (
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import LEARNED, PartRows, field_lines, name_drift, rows_of
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import TextTask
 
 # An item of nearly every set is no choice of anybody, and makes every score look better.
 _NEARLY_EVERY_SET = 0.9
@@ -59,7 +60,8 @@ class Inspection:
 
     Example:
         >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
-        >>> inspect_table(Recipe(data="days.parquet", items="items"), source=table).schema.names
+        >>> from contextual_bert.training import SetCompletion
+        >>> inspect_table(Recipe(data="days.parquet", task=SetCompletion(items="items")), source=table).schema.names
         ('sex',)
     """
 
@@ -118,7 +120,7 @@ def inspect_table(
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
         CheckpointError: texts, and no tokenizer there.
     """
-    if recipe.texts is not None:  # what reads texts needs torch
+    if isinstance(recipe.task, TextTask):  # what reads texts needs torch
         return runs.inspect_texts(recipe, overrides=overrides, source=source, has_tokens=has_tokens)
     overrides = dict(overrides or {})
     # A column that an override makes a feature must have one value in each group.
@@ -138,9 +140,9 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     split, sentence = split_of(recipe, table, sizes=rows.sizes)
     sets = read_sets(
         table,
-        items=recipe.item_column,
+        items=recipe.set_task.items,
         on_bad_row=recipe.reading.on_bad_row,
-        policy=recipe.policy,
+        policy=recipe.set_task.policy,
         file=recipe.data,
         customer=recipe.customer,
         time=recipe.time,

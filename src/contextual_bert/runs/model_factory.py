@@ -123,7 +123,7 @@ def build_model(recipe: Recipe, ready: PreparedSets) -> nn.Module:
         UnknownNameError: neither a method nor a baseline has that name.
     """
     check_possible(recipe, ready)
-    if recipe.init_from is not None:
+    if recipe.task.run_to_start_from is not None:
         return started_from(recipe, ready)
     model = new_model(recipe, ready)
     if recipe.item_vectors != "random" and not isinstance(model, ItemPopularity):
@@ -238,13 +238,13 @@ def started_from(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMasked
 
     Rows of items that were retired go, and the rows behind them move up.
     """
-    check_files(str(recipe.init_from))
-    attention = attention_for(recipe, ready)
-    model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from), attn_implementation=attention)
+    start, attention = str(recipe.task.run_to_start_from), attention_for(recipe, ready)
+    check_files(start)
+    model = ContextualBertForMaskedLM.from_pretrained(start, attn_implementation=attention)
     if recipe.conditioning != model.config.conditioning:
         raise ConfigurationError(
             Message(
-                f"{recipe.init_from} was trained with {{conditioning}}, this run asks for {recipe.conditioning!r}",
+                f"{start} was trained with {{conditioning}}, this run asks for {recipe.conditioning!r}",
                 conditioning=model.config.conditioning,
             ),
             fix="Give the same --conditioning, or start without --init-from.",
@@ -252,10 +252,11 @@ def started_from(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMasked
     differing = [field for field, value in recipe.model.items() if model.config.value_of(field) != value]
     if differing:
         raise ConfigurationError(
-            f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}", fix="Leave it out."
+            f"{', '.join(differing)} cannot change in a run that starts from {start}",
+            fix="Leave it out.",
         )
-    if recipe.retire_missing_items:
-        known = ContextualBertProcessor.from_pretrained(str(recipe.init_from)).items
+    if recipe.set_task.retire_missing_items:
+        known = ContextualBertProcessor.from_pretrained(start).items
         ids = [known.id_of_value(item) for item in ready.processor.items.values]
         keep_rows(model, [*range(len(known.reserved)), *(number for number in ids if number is not None)])
     if len(ready.processor.items) > model.config.vocab_size:

@@ -5,7 +5,7 @@ It reads nothing: that is what its two kinds do.
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,14 +37,14 @@ from contextual_bert.runs.run_table import RunTable
 from contextual_bert.runs.shifts import field_lines, part_rows
 from contextual_bert.runs.value_shares import share_line
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+from contextual_bert.training.tasks import TaskSettings
 
 if TYPE_CHECKING:
     from contextual_bert.models import ContextualBertProcessor
 
 DATA_FIELDS = (
     "data",
-    "items",
-    "texts",
+    "task",
     "customer",
     "time",
     "split",
@@ -55,8 +55,6 @@ DATA_FIELDS = (
     "validation",
     "test",
     "split_seed",
-    "policy",
-    "group_by",
     "reading",
     "exclude",
     "min_customers",
@@ -65,8 +63,6 @@ DATA_FIELDS = (
     "field_selection",
     "leaks",
     "sensitive",
-    "init_from",
-    "retire_missing_items",
 )
 NOTHING_HELD_OUT = (
     "nothing is held out: all rows are trained on, the last epoch is kept, and no figure says how good the model is"
@@ -134,8 +130,8 @@ class PreparedData:
 
     @property
     def head(self) -> str:
-        """Return the task, a key of ``TASKS``: "sets", "classification", "tags", "answers" or "masked_lm"."""
-        raise NotImplementedError
+        """Return the kind of the task, a key of ``TASKS``, as the data show it."""
+        return self.recipe.task.kind
 
     def encoded(self, part: str) -> Any:
         """The data set of a part, None where it has no row."""
@@ -261,6 +257,11 @@ class PreparedData:
         return {SPLIT_DIGEST: self.split.digest}
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Return what a run writes of its data beside the recipe, for those who use its model."""
+        return {}
+
+    @property
     def model_fields(self) -> Mapping[str, Any]:
         """Return the config fields that follow from the data, beside the recipe's own."""
         return {}
@@ -271,8 +272,13 @@ class PreparedData:
         Raises:
             ConfigurationError: it asks for other data.
         """
-        resolved = replace(recipe, schema=self.recipe.schema)
-        differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
+        resolved = replace(recipe, schema=self.recipe.schema, task=recipe.task.as_kind(self.recipe.task.kind))
+        differing = [
+            each
+            for name in DATA_FIELDS
+            if getattr(resolved, name) != getattr(self.recipe, name)
+            for each in (_unlike(resolved.task, self.recipe.task) if name == "task" else [name])
+        ]
         if recipe.schema is not None and not self._has_schema(given_schema(recipe)):
             differing.append("schema")
         if differing:
@@ -290,6 +296,13 @@ class PreparedData:
         )
 
 
+def _unlike(task: TaskSettings, other: TaskSettings) -> list[str]:
+    """Return the names of the fields in which two tasks differ; "task" alone where they are of two kinds."""
+    if type(task) is not type(other):
+        return ["task"]
+    return [each.name for each in fields(task) if getattr(task, each.name) != getattr(other, each.name)]
+
+
 def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Split:
     """Return the split file that the recipe names, checked against the table, or a new split.
 
@@ -301,7 +314,7 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         sizes: rows of each file of the recipe, where there are several.
     """
     table = as_table(table)
-    how: dict[str, Any] = {"group_by": recipe.group_by, "file": recipe.data}
+    how: dict[str, Any] = {"group_by": recipe.task.grouping, "file": recipe.data}
     if recipe.split_column is not None:
         return new_split(table, "column", recipe.split_column, **how)
     if len(sizes) > 1:
@@ -314,7 +327,7 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         if sum(shares.values()):
             train = make_split(replace(recipe, validation_data=None, test_data=None, **shares), own).assignment
         made = ready_split(table, joined_assignment(train, sizes, file_parts(recipe)), by="file")
-        return replace(made, group_by=recipe.group_by)
+        return replace(made, group_by=recipe.task.grouping)
     if recipe.split is not None:
         split = Split.load(recipe.split)
         check_grouping(split, recipe)
@@ -330,12 +343,12 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
 
 def check_grouping(split: Split, recipe: Recipe) -> None:
     """Raise ConfigurationError where a split file is of rows that were grouped in another way than the recipe's."""
-    if split.group_by != recipe.group_by:
+    if split.group_by != recipe.task.grouping:
         made = f"grouped by {', '.join(split.group_by)}" if split.group_by else "not grouped"
         fix = f"Give --group-by {','.join(split.group_by)}" if split.group_by else "Leave --group-by out"
         raise ConfigurationError(
             f"The rows of {recipe.split} are {made}, and those of {recipe.data} "
-            f"{'grouped by ' + ', '.join(recipe.group_by) if recipe.group_by else 'not'}",
+            f"{'grouped by ' + ', '.join(recipe.task.grouping) if recipe.task.grouping else 'not'}",
             fix=f"{fix}, or make a new split.",
         )
 
@@ -371,7 +384,7 @@ def customers_in(recipe: Recipe, table: pa.Table, split: Split | None) -> str | 
 
 def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]:
     """Columns that are no feature: those beside the context, but for the customer where an override names it."""
-    learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+    learned = recipe.task.columns
     is_feature = overrides.get(str(recipe.customer), "ignore") != "ignore"
     kept = recipe.customer if is_feature and recipe.customer not in (*learned, *recipe.exclude) else None
     return tuple(name for name in recipe.columns_beside_context if name != kept)
@@ -393,7 +406,7 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
         run: that brings the schema; None where the recipe has it.
         file: of the schema, for the message, where it is from one.
     """
-    learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+    learned = recipe.task.columns
     for feature in schema.features if schema is not None else ():
         if feature.column in learned:
             named = f" (feature {feature.name!r})" if feature.name != feature.column else ""

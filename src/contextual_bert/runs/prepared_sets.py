@@ -6,7 +6,7 @@ The vocabulary, the bins of numbers and rare values are taken from the training 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
+from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.grouping import audit_of_file
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines, item_lines, missing_items
@@ -62,11 +63,6 @@ class PreparedSets(PreparedData):
     named: ClassVar[str] = "items"
     sets: SetTable
     learned_items: pa.Array | None = None
-
-    @property
-    def head(self) -> str:
-        """Items of sets are learned."""
-        return "sets"
 
     @cached_property
     def audit(self) -> Audit:
@@ -166,7 +162,7 @@ class PreparedSets(PreparedData):
             scores,
             rows=self.split.rows(part),
             part=self.part_name or part,
-            policy=self.recipe.policy,
+            policy=self.recipe.set_task.policy,
             customers=self.customers(part),
         )
 
@@ -185,6 +181,11 @@ class PreparedSets(PreparedData):
         return drift_line(items.values.__getitem__, *counts, part=part, what="items")
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Return the size of the largest training set."""
+        return {LARGEST_SET: int(self.datasets["train"].sizes.max())}
+
+    @property
     def num_choices(self) -> int:
         """Return the number of ranked items."""
         return len(self.processor.items.values)
@@ -201,7 +202,8 @@ def prepare(recipe: Recipe, *, source: Frame | None = None) -> PreparedSets:
         DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
             recipe or of the run to start from, by name and place.
     """
-    known = CompletionPipeline.from_pretrained(recipe.init_from).processor if recipe.init_from is not None else None
+    start = recipe.set_task.init_from
+    known = CompletionPipeline.from_pretrained(start).processor if start is not None else None
     brought = known.schema.code_columns if known is not None and known.schema is not None else ()
     rows = read_data(recipe, source, codes=brought)
     with rows.placed():
@@ -216,13 +218,13 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         rows: the table.
         known: the processor of the run that is started from, None for a new one.
     """
-    table = rows.table
+    table, task = rows.table, recipe.set_task
     split = make_split(recipe, table, sizes=rows.sizes)
     sets = read_sets(
         table,
-        items=recipe.item_column,
+        items=task.items,
         on_bad_row=recipe.reading.on_bad_row,
-        policy=recipe.policy,
+        policy=task.policy,
         file=recipe.data,
         customer=recipe.customer,
         time=recipe.time,
@@ -236,27 +238,27 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
     in_a_part = sets.select(split.is_in_part[sets.rows])  # of customers who are left out nothing is said
     news: list[str] = []
     leaks, leaking = None, tuple[str, ...]()
-    if known is not None and recipe.init_from is not None:
-        check_brought(recipe, run=recipe.init_from)
+    if known is not None and task.init_from is not None:
+        check_brought(recipe, run=task.init_from)
         if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(known.schema):
             raise ConfigurationError(
-                f"{recipe.init_from} was trained with another schema", fix="Leave --schema out: the run brings its own."
+                f"{task.init_from} was trained with another schema", fix="Leave --schema out: the run brings its own."
             )
-        check_unlearned(known.schema, recipe, run=recipe.init_from)
-        check_columns_of_run(known.schema, table, run=recipe.init_from, file=recipe.data)
+        check_unlearned(known.schema, recipe, run=task.init_from)
+        check_columns_of_run(known.schema, table, run=task.init_from, file=recipe.data)
         gone, schema = missing_items(known, sets.values), known.schema
-        kept = known.without_items(gone) if recipe.retire_missing_items and gone else known
+        kept = known.without_items(gone) if task.retire_missing_items and gone else known
         if not kept.items.values:
             raise DataError(
-                f"no set holds an item of {recipe.init_from}: all would be retired",
+                f"no set holds an item of {task.init_from}: all would be retired",
                 file=recipe.data,
                 fix=Message("Train without {init_from}, or name the column of its items.", init_from=NAME),
             )
         processor = kept.with_items(training.distinct_items())
-        places = {"run": recipe.init_from, "file": recipe.data}
-        beside = beside_context(recipe, run=recipe.init_from)
+        places = {"run": task.init_from, "file": recipe.data}
+        beside = beside_context(recipe, run=task.init_from)
         news = [
-            *item_lines(known, training.values, gone, are_retired=recipe.retire_missing_items, **places),
+            *item_lines(known, training.values, gone, are_retired=task.retire_missing_items, **places),
             *context_lines(
                 schema,
                 training.table,

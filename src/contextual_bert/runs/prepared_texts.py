@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -52,10 +52,8 @@ from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import counts_of, drift_line
 from contextual_bert.runs.text_starts import head_lines, method_of, reader_of, seen_lines
 from contextual_bert.runs.unscored import unscored_words
-from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
-
-Head = Literal["classification", "tags", "answers", "masked_lm"]
+from contextual_bert.training.tasks import AnyTextTask, Classification, MaskedText, Tagging
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,18 +72,17 @@ class PreparedTexts(PreparedData):
     labels: tuple[str, ...]
 
     @property
-    def task(self) -> TextTask:
+    def task(self) -> AnyTextTask:
         """Return the text task."""
-        return cast(TextTask, self.recipe.texts)
+        return self.recipe.text_task
 
     @property
-    def head(self) -> Head:
-        """Return the head of the model."""
-        if self.task.answer is not None:
-            return "answers"
-        if self.task.label is None:
-            return "masked_lm"
-        return "tags" if pa.types.is_nested(self.table.schema.field(self.task.label).type) else "classification"
+    def head(self) -> str:
+        """Return the kind of the task, as the column of labels shows it: lists are tags."""
+        task = self.task
+        if not isinstance(task, Classification | Tagging):
+            return task.kind
+        return "tagging" if pa.types.is_nested(self.table.schema.field(task.label).type) else "classification"
 
     @cached_property
     def method(self) -> str | None:
@@ -164,7 +161,7 @@ class PreparedTexts(PreparedData):
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
         """The words of a part that stand behind the cut; None of answers, hidden tokens and whole texts."""
-        if self.head != "tags":
+        if self.head != "tagging":
             return None
         rows = self.datasets[part].example_ids.numpy()
         words = self.table.column(self.task.text).take(pa.array(rows))
@@ -176,7 +173,7 @@ class PreparedTexts(PreparedData):
         Raises:
             DataError: one is missing.
         """
-        has_windows = self.head == "answers"
+        has_windows = self.head == "question_answering"
         return self.customers_of(self.datasets[part].example_ids.numpy() if has_windows else self.split.rows(part))
 
     def customers_of(self, rows: NDArray[np.int64]) -> NDArray[np.str_] | None:
@@ -242,13 +239,14 @@ class PreparedTexts(PreparedData):
         """Return how many hidden tokens of a part are scored, and how many there are."""
         ids: Any = self.datasets[part].input_ids
         special: Any = self.processor.tokenizer
+        task = self.task
         num_tokens = int((~torch.isin(ids, torch.tensor(special.all_special_ids))).sum())
-        most = self.task.most_scored
+        most = task.most_scored if isinstance(task, MaskedText) else None
         return (num_tokens if most is None else min(most, num_tokens)), num_tokens
 
     def scored_lines(self, part: str) -> list[str]:
         """Return a sentence where a sample of the hidden tokens of a part is scored, and nothing where all are."""
-        if self.head != "masked_lm" or part not in self.texts:
+        if not isinstance(self.task, MaskedText) or part not in self.texts:
             return []
         scored, num_tokens = self.num_scored(part)
         if scored == num_tokens:
@@ -270,7 +268,7 @@ class PreparedTexts(PreparedData):
     @property
     def num_choices(self) -> int:
         """Return the number of ranked labels or tokens; of answers the places of the longest window."""
-        if self.head == "answers":
+        if self.head == "question_answering":
             return max(int(windows.sizes.max()) for windows in self.datasets.values())
         tokenizer: Any = self.processor.tokenizer
         return len(self.labels) or len(tokenizer) - len(tokenizer.all_special_ids)
@@ -278,15 +276,15 @@ class PreparedTexts(PreparedData):
     @property
     def settings(self) -> EvaluationSettings:
         """Recall@1 alone where few labels are ranked: that is the accuracy, but for ties."""
-        ks = (1, 5, 20) if self.head == "masked_lm" else (1,)
+        ks = (1, 5, 20) if isinstance(self.task, MaskedText) else (1,)
         row, choice = {
             "classification": ("label", "label"),
-            "tags": ("word", "label"),
-            "answers": ("answer end", "place"),
-            "masked_lm": ("hidden token", "token"),
+            "tagging": ("word", "label"),
+            "question_answering": ("answer end", "place"),
+            "masked_text": ("hidden token", "token"),
         }[self.head]
         # A text that several people label is its own customer: what is drawn is called so, and no text twice.
-        name = "question" if self.head == "answers" else "text"
+        name = "question" if self.head == "question_answering" else "text"
         cluster = self.recipe.customer or name
         cluster = "distinct text" if cluster == self.task.text else cluster
         return EvaluationSettings(ks=ks, row_name=row, set_name=name, choice_name=choice, cluster_name=cluster)
@@ -332,8 +330,7 @@ class PreparedTexts(PreparedData):
 
 
 def _audit(recipe: Recipe, split: Split, table: pa.Table, schema: ContextSchema | None) -> Audit:
-    task = recipe.texts
-    assert task is not None
+    task = recipe.text_task
     return audit_texts(
         split,
         table,
@@ -361,9 +358,7 @@ def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> PreparedTex
         DataError, UnknownNameError, SchemaError, ConfigurationError, CheckpointError: a fault of the table, of the
             recipe or of the checkpoint, by name and place.
     """
-    task = recipe.texts
-    if task is None:
-        raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
+    task = recipe.text_task
     processor = reader_of(recipe)
     brought = processor.schema.code_columns if processor is not None and processor.schema is not None else ()
     rows = read_data(recipe, source, codes=brought)
@@ -372,7 +367,7 @@ def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> PreparedTex
 
 
 def _prepared_texts(
-    recipe: Recipe, task: TextTask, origin: RunTable, processor: ContextualBertProcessor | None
+    recipe: Recipe, task: AnyTextTask, origin: RunTable, processor: ContextualBertProcessor | None
 ) -> PreparedTexts:
     """Return the prepared data of a table of texts; ``processor`` is that of a run to go on from."""
     table = origin.table
@@ -426,7 +421,14 @@ def _prepared_texts(
     processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
     if task.max_length is not None:
         processor.tokenizer.model_max_length = task.max_length  # saved, too
-    resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
+    has_tags = task.label is not None and pa.types.is_nested(kinds[task.label])
+    if isinstance(task, Tagging) and not has_tags:
+        raise DataError(
+            f"the column is of type {kinds[task.label]}, and tags are lists, one tag a word",
+            file=recipe.data,
+            column=task.label,
+            fix="Name a column of lists, or learn one label a text: Classification.",
+        )
     labels: tuple[str, ...] = ()
     if task.label is not None:
         values = rows_in_parts(table.select([task.label]), split).column(task.label)
@@ -434,6 +436,11 @@ def _prepared_texts(
             labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
         except DataError as error:
             raise placed(error, np.flatnonzero(split.is_in_part), file=recipe.data) from error
+    resolved = replace(
+        recipe,
+        schema=schema.to_dict() if schema is not None else None,
+        task=task.as_kind("tagging" if has_tags else task.kind),
+    )
     ready = PreparedTexts(
         recipe=resolved,
         split=split,

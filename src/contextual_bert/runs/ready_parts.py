@@ -127,8 +127,7 @@ def in_its_file(files: Sequence[str], sizes: Sequence[int]) -> Generator[None]:
 def _needed(recipe: Recipe, first: pa.Table) -> set[str]:
     """The columns that every file must have."""
     excluded = {*recipe.exclude, recipe.split_column}
-    learned = recipe.texts.columns if recipe.texts is not None else (recipe.items,)
-    used = {name for name in (*learned, recipe.customer, recipe.time) if name is not None}
+    used = {name for name in (*recipe.task.columns, recipe.customer, recipe.time) if name is not None}
     features = (recipe.schema or {}).get("features")
     if features is not None:
         return used | {feature.get("column", feature["name"]) for feature in features}

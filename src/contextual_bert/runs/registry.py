@@ -15,6 +15,7 @@ from contextual_bert.errors import ConfigurationError, Message, UnknownNameError
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import SetCompletion, TextTask
 
 NOTHING_TO_COMPARE = Message(
     "{validation} and {test} hold nothing out, and there is nothing to compare runs on. Give one of them a share above "
@@ -99,10 +100,10 @@ def keeps_weights(recipe: Recipe) -> bool:
     """Return True if the run keeps its model: that of a method, or of a baseline that is deployed.
 
     Example:
-        >>> keeps_weights(Recipe(data="days.parquet", items="items", conditioning="bag"))
+        >>> keeps_weights(Recipe(data="days.parquet", task=SetCompletion(items="items"), conditioning="bag"))
         False
     """
-    is_deployed = recipe.texts is not None and recipe.conditioning in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT)
+    is_deployed = isinstance(recipe.task, TextTask) and recipe.conditioning in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT)
     return is_deployed or recipe.conditioning not in BASELINES
 
 
@@ -112,7 +113,7 @@ def check_kind(recipe: Recipe) -> None:
     A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained;
     nor does a rate hold for weights that are not there, or a field of a model's config for what reads none.
     """
-    own, kind = (SET_BASELINES, "sets of items") if recipe.texts is None else (TEXT_BASELINES, "texts")
+    own, kind = (TEXT_BASELINES, "texts") if isinstance(recipe.task, TextTask) else (SET_BASELINES, "sets of items")
     if recipe.conditioning in BASELINES and recipe.conditioning not in own:
         raise ConfigurationError(
             f"{recipe.conditioning!r} is no baseline for {kind}", allowed=f"Allowed: {', '.join(own)}."
@@ -159,7 +160,7 @@ def check_read(base: Recipe, rows: Sequence[Recipe]) -> None:
     """Raise ConfigurationError for a setting of a whole comparison that no row of it reads.
 
     Example:
-        >>> base = Recipe(data="days.parquet", items="items")
+        >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items"))
         >>> check_read(base, [base])
     """
     for field in ("model", "training"):
@@ -234,7 +235,7 @@ def check_recipe(recipe: Recipe) -> None:
     """Raise where a recipe cannot be trained whatever its table holds: before a large one is read.
 
     Example:
-        >>> check_recipe(Recipe(data="days.parquet", items="items"))
+        >>> check_recipe(Recipe(data="days.parquet", task=SetCompletion(items="items")))
     """
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
@@ -243,7 +244,7 @@ def check_recipe(recipe: Recipe) -> None:
     sizes = {**DEFAULT_MODEL, **recipe.model}
     size, heads = sizes["hidden_size"], sizes["num_attention_heads"]
     are_numbers = type(size) is int and type(heads) is int and heads > 0
-    if recipe.texts is None and recipe.conditioning not in BASELINES and are_numbers and size % heads:
+    if not isinstance(recipe.task, TextTask) and recipe.conditioning not in BASELINES and are_numbers and size % heads:
         raise ConfigurationError(
             Message("is no multiple of {num_attention_heads}", num_attention_heads=heads),
             setting="hidden_size",
@@ -251,7 +252,7 @@ def check_recipe(recipe: Recipe) -> None:
             fix="Each head takes an equal share.",
         )
     settings: dict[str, Any] = {"disable_tqdm": True, **recipe.training}
-    if "one_mask_epochs" in settings and recipe.texts is None:  # the defaults fit it: set_defaults
+    if "one_mask_epochs" in settings and isinstance(recipe.task, SetCompletion):  # the defaults fit it: set_defaults
         settings = {"masks_per_set": NUM_MASKS, "num_train_epochs": settings["one_mask_epochs"], **settings}
     if not recipe.has_validation:
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}

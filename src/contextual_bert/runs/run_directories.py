@@ -24,6 +24,7 @@ from contextual_bert.runs.run_files import (
     resolved_in,
 )
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+from contextual_bert.training.tasks import TextTask
 
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
@@ -112,7 +113,7 @@ def load_recipe(directory: Path) -> Recipe:
         raise RunDirectoryError(f"{directory} is an export", fix="Name the run that it was made from.")
     check_manifest(directory, RESULT_FILES)
     recipe = Recipe.load(directory)
-    is_baseline = recipe.texts is not None and recipe.conditioning in BASELINES
+    is_baseline = isinstance(recipe.task, TextTask) and recipe.conditioning in BASELINES
     is_older = is_baseline and not holds_baseline(directory) and not (directory / "config.json").is_file()
     if not keeps_weights(recipe) or is_older:
         raise RunDirectoryError(
@@ -192,16 +193,17 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
-    """Return setting -> value, those of the trainer, the model and the policy one by one; what is free is left empty.
+    """Return setting -> value, those of the trainer, the model and the task one by one; what is free is left empty.
 
     Args:
         recipe: of a run.
     """
     content = json.loads(json_text(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
-    texts = content["texts"]
-    if texts is not None and Path(texts["checkpoint"]).parent.name == START:
-        texts["checkpoint"] = START  # the start of a study lies beside its runs, wherever that is
-    nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
+    task = content["task"]
+    if Path(task.get("checkpoint", "")).parent.name == START:
+        task["checkpoint"] = START  # the start of a study lies beside its runs, wherever that is
+    nested = {name: content.pop(name) or {} for name in ("training", "model", "lora", "task")}
+    nested["policy"] = nested["task"].pop("policy", {})
     return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
 
 

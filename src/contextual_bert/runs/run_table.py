@@ -24,6 +24,7 @@ from contextual_bert.inference.encode import naming
 from contextual_bert.runs.grouping import grouping_lines
 from contextual_bert.runs.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import LabelTask
 
 __all__ = ["RunTable", "read_data"]
 
@@ -94,15 +95,15 @@ def read_data(
     def read(each: Any) -> pa.Table:
         found = read_table(
             each,
-            text_columns=(*recipe.text_columns, *recipe.group_by),
+            text_columns=(*recipe.task.text_columns, *recipe.task.grouping),
             code_columns=(*recipe.code_columns, *codes),
             settings=recipe.reading,
         )
         file = each if isinstance(each, str) else recipe.data
         found = without_gaps(found, recipe.complete_columns, recipe.reading, file=file)
         notes.append(reading_notes(found))
-        task = recipe.texts
-        if task is None or task.label is None:
+        task = recipe.task
+        if not isinstance(task, LabelTask):
             return found
         with naming(file):
             return with_tag_lists(found, text=task.text, label=task.label)
@@ -112,11 +113,11 @@ def read_data(
         parts = parts._replace(table=joined_notes(parts.files, notes).noted(parts.table))
     if recipe.schema is None:
         _check_date_formats(parts.table, recipe)
-    if not recipe.group_by:
+    if not recipe.task.grouping:
         return RunTable(parts.table, parts.without_rows())
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
     named = (recipe.customer, recipe.time, recipe.split_column)
-    table, by = parts.table, recipe.group_by
+    table, by = parts.table, recipe.task.grouping
     if len(parts.files) > 1:
         # The same name in two files names two groups. The column stands there while rows are grouped, and in errors.
         file_column = "file"
@@ -128,16 +129,18 @@ def read_data(
         groups = group_rows(
             table,
             by,
-            items=recipe.item_column,
-            separator=separator_of_cells(recipe.policy.separator),
+            items=recipe.set_task.items,
+            separator=separator_of_cells(recipe.set_task.policy.separator),
             needed=[name for name in named if name is not None],
             context=(*needed, *(schema.columns if schema is not None else ())),
             file=recipe.data,
             on_bad_row=recipe.reading.on_bad_row,
         )
     if len(parts.files) > 1:
-        groups = replace(groups, table=groups.table.drop_columns([by[-1]]), by=recipe.group_by)
-    return RunTable(groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.group_by)))
+        groups = replace(groups, table=groups.table.drop_columns([by[-1]]), by=recipe.task.grouping)
+    return RunTable(
+        groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.task.grouping))
+    )
 
 
 def _check_date_formats(table: pa.Table, recipe: Recipe) -> None:

@@ -16,7 +16,6 @@ from contextual_bert.evaluation import Cost, Report
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet
-from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs.card import write_card
 from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, recipe_digest
@@ -245,7 +244,7 @@ def write_run(output: Path, recipe: Recipe, ready: PreparedData, model: nn.Modul
         lines = [*ready.lines(), *lines_on_steps(recipe, results["arguments"], num_rows=len(ready.datasets["train"]))]
         resolved = {
             "data_digest": ready.split.data_digest,
-            **({LARGEST_SET: int(ready.datasets["train"].sizes.max())} if recipe.texts is None else {}),
+            **ready.facts,
             IN_MEMORY: not Path(recipe.data).exists(),
             **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
@@ -254,7 +253,7 @@ def write_run(output: Path, recipe: Recipe, ready: PreparedData, model: nn.Modul
         }
         write_recipe(folder, recipe, resolved)
         write_history(folder, recipe, results["history"])
-        write_card(folder, recipe, reports, lines, has_tags=ready.head == "tags")
+        write_card(folder, recipe, reports, lines)
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
         if results["importances"] is not None:

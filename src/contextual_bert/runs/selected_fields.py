@@ -44,7 +44,7 @@ def with_selected_fields(
     is_asked = any(has_context(each) and each.conditioning not in FITTED_BASELINES for each in recipes)
     if not isinstance(ready, PreparedSets) or schema is None or not is_asked or recipe.field_selection == "off":
         return ready
-    if recipe.init_from is not None or schema.silenced_names or not schema.features:
+    if recipe.task.run_to_start_from is not None or schema.silenced_names or not schema.features:
         return ready
     known = remembered_names(remembered, schema)
     if known is not None:

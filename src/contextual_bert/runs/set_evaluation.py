@@ -65,12 +65,13 @@ def load_sets(
     table = rows.table
     split, sentence = split_for(recipe, directory, table, part)
     is_own = split is not None and split.digest == Split.load(directory / "split.json").digest
+    policy = recipe.set_task.policy
     with rows.placed():
         sets = read_sets(
             table,
-            items=recipe.item_column,
+            items=recipe.set_task.items,
             on_bad_row=recipe.reading.on_bad_row,
-            policy=recipe.policy if is_own else replace(recipe.policy, min_count=1),
+            policy=policy if is_own else replace(policy, min_count=1),
             file=recipe.data,
             customer=recipe.customer,
             count_rows=split.rows("train") if is_own and split is not None else None,

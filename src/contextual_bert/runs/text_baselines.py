@@ -40,18 +40,18 @@ def baselines_of(head: str) -> list[str]:
     """The baselines that can learn what a head learns.
 
     Example:
-        >>> baselines_of("tags")
+        >>> baselines_of("tagging")
         ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context', 'bert_context_as_text']
     """
     of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
-    return {"classification": of_texts, "tags": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
+    return {"classification": of_texts, "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
 
 
 def check_baseline(recipe: Recipe, ready: PreparedTexts) -> None:
     """Raise ConfigurationError for a baseline that cannot learn what these texts have."""
     possible = baselines_of(ready.head)
     if recipe.conditioning not in possible:
-        learned = {"answers": "answers", "masked_lm": "hidden words"}.get(ready.head, "these labels")
+        learned = {"question_answering": "answers", "masked_text": "hidden words"}.get(ready.head, "these labels")
         allowed = ", ".join(possible)
         raise ConfigurationError(
             f"The baseline {recipe.conditioning!r} cannot learn {learned}", allowed=f"Allowed: {allowed}."
@@ -80,7 +80,7 @@ def config_of(recipe: Recipe, ready: PreparedTexts) -> TextBaselineConfig:
         name=recipe.conditioning,
         labels=ready.labels,
         layout=_layout_of(recipe, ready),
-        has_tags=ready.head == "tags",
+        has_tags=ready.head == "tagging",
         is_ordinal=ready.task.is_ordinal,
         rarely_missing=tuple(rarely_missing(context)),
         **{name: recipe.training[name] for name in ("context_dropout", "field_dropout") if name in recipe.training},

@@ -34,7 +34,7 @@ from contextual_bert.runs.run_table import read_data
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.tasks.text import TRAINING, TextModelTask
-from contextual_bert.training import TextTask, chosen_device, chosen_dtype
+from contextual_bert.training import LabelTask, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import Recipe
 
 
@@ -70,8 +70,7 @@ def load_texts(
     recipe = evaluated_recipe(own, changes)
     rows = read_data(recipe, source)
     table = rows.table
-    task = cast(TextTask, recipe.texts)
-    for name in (*task.columns, *([recipe.customer] if recipe.customer is not None else [])):
+    for name in (*recipe.task.columns, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(table, name, file=recipe.data)
     split, sentence = split_for(recipe, directory, table, part)
     chosen = evaluated_part(part)
@@ -102,7 +101,7 @@ def load_texts(
         raise RunDirectoryError(f"{directory} cannot be loaded: {error} Train it again with --overwrite.") from error
     model: Any = loaded[0]
     check_head(model, directory, recipe, asked=asked.__name__)
-    names = model.config.id2label if unlabelled.head in ("classification", "tags") else {}
+    names = model.config.id2label if isinstance(recipe.task, LabelTask) else {}
     ready = replace(unlabelled, labels=tuple(names[number] for number in sorted(names)))
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
@@ -137,7 +136,7 @@ def check_head(model: Any, directory: Path, recipe: Recipe, *, asked: str) -> No
         raise DataError(
             f"the labels ask for a {asked}, and {directory} holds a {', '.join(learned)}",
             file=recipe.data,
-            column=recipe.texts.label if recipe.texts is not None else None,
+            column=recipe.text_task.label,
             fix="Give a label for each text where the run had one, and lists of words and tags where it had these.",
         )
 

@@ -17,7 +17,7 @@ from contextual_bert.context import ContextSchema, canonical
 from contextual_bert.data import Split, audit_texts, reading_lines
 from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_audit import joined_words
-from contextual_bert.errors import ConfigurationError, DataError, Message, place_of_row
+from contextual_bert.errors import DataError, Message, place_of_row
 from contextual_bert.evaluation import has_grades
 from contextual_bert.frames import Frame
 from contextual_bert.inference import encode_questions, encode_texts
@@ -38,8 +38,8 @@ from contextual_bert.runs.prepared_data import alike_values, inferred, leak_line
 from contextual_bert.runs.prepared_texts import rows_in_parts
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.text_starts import reader_of
-from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import AnyTextTask
 
 _UNLIMITED = 10**9
 _BEGIN = "B-"
@@ -67,21 +67,20 @@ def inspect_texts(
         DataError, UnknownNameError: a column that is missing or of another type.
 
     Example:
+        >>> from contextual_bert.training import Classification
         >>> table = pa.table({"text": ["so it goes", "and so"] * 50, "mood": ["good", "bad"] * 50})
-        >>> recipe = Recipe(data="t.csv", texts=TextTask(checkpoint="bert-base-uncased", label="mood"))
+        >>> recipe = Recipe(data="t.csv", task=Classification(checkpoint="bert-base-uncased", label="mood"))
         >>> inspect_texts(recipe, source=table, has_tokens=False).reading[1]
         'words a text: 2 to 3, half of them have 2 or fewer, 95% have 3 or fewer'
     """
-    task = recipe.texts
-    if task is None:
-        raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
+    task = recipe.text_task
     rows = read_data(recipe, source, codes=overridden_codes(overrides or {}))
     with rows.placed():
         return _inspected(recipe, task, rows, overrides=overrides, has_tokens=has_tokens)
 
 
 def _inspected(
-    recipe: Recipe, task: TextTask, origin: RunTable, *, overrides: Mapping[str, str] | None, has_tokens: bool
+    recipe: Recipe, task: AnyTextTask, origin: RunTable, *, overrides: Mapping[str, str] | None, has_tokens: bool
 ) -> Inspection:
     table = origin.table
     overrides = dict(overrides or {})
@@ -134,7 +133,7 @@ def _inspected(
 
 
 def _shift_lines(
-    recipe: Recipe, task: TextTask, table: pa.Table, split: Split | None, schema: ContextSchema
+    recipe: Recipe, task: AnyTextTask, table: pa.Table, split: Split | None, schema: ContextSchema
 ) -> list[str]:
     """Return what ``train`` will say of differences between the parts; nothing where the table cannot be split."""
     if split is None:
@@ -160,7 +159,7 @@ class _Look:
     faults: list[str]
 
 
-def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool) -> _Look:
+def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bool) -> _Look:
     """Inspect the number and length of the texts, and texts with nothing to read."""
     lines, faults = [f"{table.num_rows:,} rows"], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
@@ -188,7 +187,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
     return _Look(lines, faults)
 
 
-def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
+def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     """Inspect the length of the texts in tokens, and the number of cut texts."""
     processor = reader_of(recipe) or ContextualBertProcessor.from_bert(task.checkpoint)
     longest = processor.tokenizer.model_max_length
@@ -212,7 +211,7 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     return _Look(lines, [beyond] if limit > longest else [])
 
 
-def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: ContextualBertProcessor) -> _Look:
+def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: ContextualBertProcessor) -> _Look:
     """Inspect the number of windows of the questions and their texts."""
     columns = {"question": str(task.question), "text": task.text}
     try:
@@ -223,7 +222,7 @@ def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: Context
     return _Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
 
 
-def _answers(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
+def _answers(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     """Inspect the number of answered questions, and answers that are not in their texts."""
     texts, name = table.column(task.text).cast(pa.string()).to_pylist(), str(task.answer)
     try:
@@ -237,7 +236,7 @@ def _answers(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     return _Look(lines, _counted(starts < 0, f"answers in {name!r} are not in their texts", fault))
 
 
-def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None) -> _Look:
+def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | None) -> _Look:
     """The labels or tags and their shares, and what is wrong with them."""
     name = str(task.label)
     column, words = table.column(name), table.column(task.text)
@@ -271,7 +270,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
     return _Look(lines, [*faults, *label_warnings(table, names, name, split)])
 
 
-def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
+def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: AnyTextTask, *, has_tags: bool) -> list[str]:
     total = sum(counts.values())
     is_scale = has_grades(names) and not has_tags
     by_size = sorted(names, key=float) if is_scale else sorted(names, key=lambda name: -counts[name])

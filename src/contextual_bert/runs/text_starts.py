@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
@@ -16,7 +15,7 @@ from contextual_bert.runs.label_names import some_labels
 from contextual_bert.runs.prepared_data import check_brought, check_unlearned, num_trained_by
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directories import is_run, load_recipe
-from contextual_bert.training import TextTask
+from contextual_bert.training import SetCompletion
 from contextual_bert.training.recipe import Recipe
 
 CLASSIFIER = "classifier.weight"
@@ -49,11 +48,11 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         CheckpointError: a run on sets, or of a baseline; its processor cannot be read.
         ConfigurationError: the recipe asks for other features, draws all weights, or learns what the run reads.
     """
-    task = cast(TextTask, recipe.texts)
+    task = recipe.text_task
     folder = Path(task.checkpoint)
     check_manifest(folder)
     if is_run(folder):
-        if load_recipe(folder).texts is None:
+        if isinstance(load_recipe(folder).task, SetCompletion):
             raise CheckpointError(f"{folder} is a run on sets of items, and these are texts", fix="Give a BERT.")
         if holds_baseline(folder):
             raise CheckpointError(f"{folder} is a run of a baseline, which has no BERT", fix="Give a run of a method.")
@@ -113,11 +112,11 @@ def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_poole
 
     Args:
         checkpoint: folder or name on the Hub.
-        head: "classification", "tags", "answers" or "masked_lm".
+        head: kind of the task.
         labels: names of the labels in the order of their ids; none where there are none.
         reads_pooler: True where the label is read through BERT's pooler.
     """
-    if head == "masked_lm":
+    if head == "masked_text":
         try:
             has_head = has_masked_lm_head(checkpoint)
         except CheckpointError:

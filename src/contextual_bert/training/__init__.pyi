@@ -17,16 +17,37 @@ from .recipe import Recipe
 from .recipe_checks import check_recipe_settings
 from .settings import check_settings
 from .stored_values import checked_values
-from .text_task import TextTask
+from .task_choice import task_on_texts
+from .tasks import (
+    TASK_SETTINGS,
+    AnyTextTask,
+    Classification,
+    LabelTask,
+    MaskedText,
+    QuestionAnswering,
+    SetCompletion,
+    Tagging,
+    TaskSettings,
+    TextTask,
+)
 from .trainer import ContextualBertTrainer, MaskEpoch
 
 __all__ = [
+    "TASK_SETTINGS",
+    "AnyTextTask",
     "Bars",
+    "Classification",
     "ContextualBertTrainer",
     "ContextualTrainingArguments",
+    "LabelTask",
     "MaskEpoch",
+    "MaskedText",
     "ProgressLines",
+    "QuestionAnswering",
     "Recipe",
+    "SetCompletion",
+    "Tagging",
+    "TaskSettings",
     "TextTask",
     "TrainingBars",
     "TrainingProgress",
@@ -44,6 +65,7 @@ __all__ = [
     "freeze_bert",
     "progress_bars",
     "required_peft",
+    "task_on_texts",
     "training_arguments",
     "unfreeze_bert",
 ]

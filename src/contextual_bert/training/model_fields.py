@@ -7,7 +7,7 @@ from contextual_bert import conditioning, models
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training.settings import SHARES
-from contextual_bert.training.text_task import TextTask
+from contextual_bert.training.tasks import TaskSettings
 
 # Of a new model of sets, what differs from the config's own defaults.
 DEFAULT_MODEL: Mapping[str, Any] = {
@@ -17,33 +17,16 @@ DEFAULT_MODEL: Mapping[str, Any] = {
     "intermediate_size": 256,
     "tie_word_embeddings": False,
 }
-# The fields of a model's config that a recipe may set: of every model, of one with new weights alone, of one kind.
-ALL_FIELDS = (
-    "attention_probs_dropout_prob",
-    "hidden_dropout_prob",
-    "initializer_range",
-    "num_hidden_layers",
-)
-NEW_FIELDS = (
-    "hidden_act",
-    "hidden_size",
-    "intermediate_size",
-    "layer_norm_eps",
-    "max_position_embeddings",
-    "num_attention_heads",
-)
-SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "softmax_over", "tie_word_embeddings")
-TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
 
 
-def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
+def check_fields(model: Mapping[str, Any], *, task: TaskSettings) -> None:
     """Raise ConfigurationError for a name that is no field of a model's config, or one that nobody sets here.
 
     Example:
-        >>> check_fields({"hidden_size": 256}, texts=None)
+        >>> from contextual_bert.training import SetCompletion
+        >>> check_fields({"hidden_size": 256}, task=SetCompletion(items="items"))
     """
-    free = [*ALL_FIELDS, *(SET_FIELDS if texts is None else TEXT_FIELDS)]
-    free += NEW_FIELDS if texts is None or texts.is_from_scratch else ()
+    free = [*task.model_fields]
     for name in model:
         if name in SHARES:
             raise ConfigurationError(f"{name!r} is a setting of the training", fix="Give it there, not to the model.")

@@ -5,7 +5,7 @@ fields declare their options, so it imports nothing heavy: what checks them impo
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
@@ -17,11 +17,18 @@ from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.errors import (
     ConfigurationError,
     RunDirectoryError,
+    UnknownNameError,
 )
 from contextual_bert.json_files import read_json_object
 from contextual_bert.manifest import RECIPE_FILE, check_has_recipe
 from contextual_bert.options import CONTEXT, MAIN, SETS, SPLIT, TEXTS, TRAINING, Option
-from contextual_bert.training.text_task import TextTask
+from contextual_bert.training.task_choice import settings_of_kind
+from contextual_bert.training.tasks import (
+    AnyTextTask,
+    SetCompletion,
+    TaskSettings,
+    TextTask,
+)
 
 FORMAT = "contextual-bert recipe 1"
 SplitBy = Literal["customer", "time", "row"]
@@ -42,8 +49,8 @@ class Recipe:
 
     Args:
         data: path of the table, or a name for one in memory, which ``run`` and ``prepare`` take beside the recipe.
-        items: name of its items column; None where it is a table of texts.
-        texts: what is learned from a table of texts; None where it is one of sets.
+        task: what is learned from which columns: ``SetCompletion``, ``Classification``, ``Tagging``,
+            ``QuestionAnswering`` or ``MaskedText``.
         customer: column that says whose set or text it is: the unit of splits and intervals; None: each is its own.
         time: column that says when; with ``split_by='time'`` the latest sets are the test.
         split: path of a split file; None makes a split from the next settings.
@@ -54,12 +61,8 @@ class Recipe:
         validation: share of the data to choose checkpoints by.
         test: share of the data for the final numbers.
         split_seed: seed of the split.
-        policy: which items and sets are kept.
         reading: how the file is read: delimiter, broken rows, spelling of dates.
         schema: ``ContextSchema.to_dict()``; None infers one from the training part.
-        group_by: columns that name a set, where the table has one item a row: the rows of an order become its set. A
-            column that varies within a set is no context. Several columns name a set together, such as the customer
-            and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
         exclude: columns that are no context when the schema is inferred.
         sensitive: columns of the context whose values stand in no card, report, log or OpenAPI document.
         min_customers: the fewest customers of a value, or a bin, of a schema that is inferred; without a customer
@@ -85,9 +88,6 @@ class Recipe:
         training: fields of ContextualTrainingArguments that differ from its defaults.
         patience: stop after so many epochs without a better value of ``metric_for_best_model``, which is the validation
             cross-entropy unless ``training`` names another; None never stops early.
-        init_from: run directory to start from; its vocabulary is kept and new items are appended.
-        retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
-            so they are candidates no more.
         device: "auto", "cpu", "cuda" or "mps".
         dtype: "float32", "bfloat16" (autocast), or "auto": the faster of the two on this device. Becomes the one that
             is taken, so that a run states what it was trained in.
@@ -97,21 +97,13 @@ class Recipe:
         ConfigurationError: a setting that cannot work.
 
     Example:
-        >>> Recipe(data="days.parquet", items="items", conditioning="concat").with_seed(3).seed
+        >>> recipe = Recipe(data="days.parquet", task=SetCompletion(items="items"), conditioning="concat")
+        >>> recipe.with_seed(3).seed
         3
     """
 
     data: str
-    items: Annotated[
-        str | None,
-        Option(
-            "Column of items: a list a row, or text with --separator between items.",
-            MAIN,
-            metavar="COLUMN",
-            is_of_data=True,
-        ),
-    ] = None
-    texts: TextTask | None = None
+    task: TaskSettings
     customer: Annotated[
         str | None,
         Option(
@@ -176,7 +168,6 @@ class Recipe:
         int,
         Option("Seed of the split, beside which nothing random decides it.", SPLIT, minimum=0, is_of_data=True),
     ] = 0
-    policy: SetPolicy = field(default_factory=SetPolicy)
     reading: ReadSettings = field(default_factory=ReadSettings)
     schema: Annotated[
         Mapping[str, Any] | None,
@@ -188,16 +179,6 @@ class Recipe:
             is_of_data=True,
         ),
     ] = None
-    group_by: Annotated[
-        tuple[str, ...],
-        Option(
-            "Where the table has one item a row: the columns that name a set, such as order; repeatable or with "
-            "commas. A cell is then one item, unless --separator names another mark than the comma.",
-            SETS,
-            metavar="A,B",
-            is_of_data=True,
-        ),
-    ] = ()
     exclude: Annotated[
         tuple[str, ...],
         Option("Columns that are no context; repeatable or with commas.", CONTEXT, metavar="A,B", is_of_data=True),
@@ -321,22 +302,6 @@ class Recipe:
             TRAINING,
         ),
     ] = None
-    init_from: Annotated[
-        str | None,
-        Option(
-            "Run to start from: its vocabulary and schema are kept, new items appended.",
-            SETS,
-            metavar="RUN",
-            form="path",
-        ),
-    ] = None
-    retire_missing_items: Annotated[
-        bool,
-        Option(
-            "With --init-from: items of that run that the table lacks leave the vocabulary and are proposed no more.",
-            SETS,
-        ),
-    ] = False
     device: Annotated[
         str, Option("Where to run; auto takes an accelerator.", TRAINING, metavar="auto|cpu|cuda|mps")
     ] = "auto"
@@ -361,29 +326,7 @@ class Recipe:
         object.__setattr__(self, "data", str(self.data))
         if self.dtype == "auto":
             object.__setattr__(self, "dtype", training.fast_dtype(self.device))
-        self._check_group_by()
         training.check_recipe_settings(self)
-
-    def _check_group_by(self) -> None:
-        # A single name is as good as a tuple of it.
-        names = (self.group_by,) if isinstance(cast(object, self.group_by), str) else tuple(self.group_by)
-        object.__setattr__(self, "group_by", names)
-        if names and self.texts is not None:
-            raise ConfigurationError(
-                "is for sets of items, and this is a table of texts",
-                setting="group_by",
-                value=names,
-                fix="Leave it out.",
-            )
-        if self.items in names:
-            raise ConfigurationError(
-                "names the column of items",
-                setting="group_by",
-                value=names,
-                fix="Name the column that says which set a row belongs to.",
-            )
-        if len({*names}) < len(names):
-            raise ConfigurationError("names a column twice", setting="group_by", value=names, fix="Name it once.")
 
     @property
     def has_validation(self) -> bool:
@@ -404,50 +347,75 @@ class Recipe:
     @property
     def columns_beside_context(self) -> tuple[str, ...]:
         """Columns that are no feature of the context: what is learned from or learned, whose it is, and ``exclude``."""
-        task = self.texts
-        learned = (self.items,) if task is None else task.columns
         # One column that names each set is its id; of several, such as customer and day, each may say something.
-        names = self.group_by if len(self.group_by) == 1 else ()
-        columns = (*learned, self.customer, self.split_column, *names)
+        names = self.task.grouping if len(self.task.grouping) == 1 else ()
+        columns = (*self.task.columns, self.customer, self.split_column, *names)
         return tuple(dict.fromkeys((*(name for name in columns if name is not None), *self.exclude)))
-
-    @property
-    def text_columns(self) -> tuple[str, ...]:
-        """Columns of texts, which are read as they are spelt.
-
-        Answers are read whatever they look like, and keep the type that they always had.
-        """
-        task = self.texts
-        return () if task is None else tuple(name for name in (task.text, task.second) if name is not None)
 
     @property
     def code_columns(self) -> tuple[str, ...]:
         """Columns that name things: items, customers, labels, and the categories of the schema."""
-        # Grades are numbers: 1,5 and 1.50 as the decimal mark says. An order names words.
-        is_number = self.texts is not None and self.texts.is_ordinal and not self.texts.order
-        label = self.texts.label if self.texts is not None and not is_number else None
-        named = tuple(name for name in (self.items, self.customer, label) if name is not None)
-        return (
-            named if self.schema is None else (*named, *context.ContextSchema.from_dict(dict(self.schema)).code_columns)
-        )
+        named = (*self.task.code_columns, *((self.customer,) if self.customer is not None else ()))
+        if self.schema is None:
+            return named
+        return (*named, *context.ContextSchema.from_dict(dict(self.schema)).code_columns)
 
     @property
     def complete_columns(self) -> tuple[str, ...]:
         """Columns of which no cell may be missing: what names a set or a customer, when it was, texts and labels."""
-        task = self.texts
-        learned = () if task is None else (task.text, task.second, task.label)
-        return tuple(name for name in (*self.group_by, self.customer, self.time, *learned) if name is not None)
+        whose = tuple(name for name in (self.customer, self.time) if name is not None)
+        return tuple(dict.fromkeys((*self.task.grouping, *whose, *self.task.complete_columns)))
 
     @property
-    def item_column(self) -> str:
-        """The column of items.
+    def set_task(self) -> SetCompletion:
+        """Return the task of a recipe on sets.
 
         Raises:
             ConfigurationError: the recipe is for texts.
         """
-        if self.items is None:
+        if not isinstance(self.task, SetCompletion):
             raise ConfigurationError(f"{self.data} is a table of texts, and this is for sets of items.")
-        return self.items
+        return self.task
+
+    @property
+    def text_task(self) -> AnyTextTask:
+        """Return the task of a recipe on texts.
+
+        Raises:
+            ConfigurationError: the recipe is for sets.
+        """
+        if not isinstance(self.task, TextTask):
+            raise ConfigurationError(f"{self.data} is a table of sets of items, and this is for texts.")
+        return cast(AnyTextTask, self.task)
+
+    def changed(self, **values: Any) -> Self:
+        """Return the recipe with other values of its fields, or of those of its task.
+
+        Raises:
+            ConfigurationError: a field of another task.
+
+        Example:
+            >>> recipe = Recipe(data="days.parquet", task=SetCompletion(items="items"))
+            >>> recipe.changed(seed=3, group_by=("order",)).task.grouping
+            ('order',)
+        """
+        own = {each.name for each in fields(self)}
+        task: Any = values.get("task", self.task)
+        of_task = {each.name for each in fields(task) if each.init}
+        for name, value in values.items():
+            if name not in own and name not in of_task:
+                other = "sets of items, and this is a table of texts"
+                other = other if isinstance(task, TextTask) else "texts, and this is a table of sets of items"
+                advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
+                raise ConfigurationError(
+                    f"is for {other}",
+                    setting=name,
+                    value=value,
+                    fix=f"{advice}.",
+                )
+        chosen = {name: value for name, value in values.items() if name in of_task}
+        others = {name: value for name, value in values.items() if name in own}
+        return replace(self, **{**others, "task": replace(task, **chosen) if chosen else task})
 
     def with_seed(self, seed: int) -> Self:
         """The same run with another seed; the split stays."""
@@ -455,7 +423,7 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"format": FORMAT, **asdict(self)}
+        return {"format": FORMAT, **asdict(self), "task": self.task.to_dict()}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -470,15 +438,14 @@ class Recipe:
                 f"This is no {FORMAT!r} (format: {content.get('format')!r})",
                 fix="It is from another version: train again.",
             )
-        lacking = [
-            *(["data"] if "data" not in values else []),
-            *(["items or texts"] if values.get("texts") is None and values.get("items") is None else []),
-        ]
+        lacking = [name for name in ("data", "task") if name not in values]
         if lacking:
             raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete", fix="Train again.")
-        for name, kind in (("policy", SetPolicy), ("reading", ReadSettings), ("texts", TextTask)):
-            if values.get(name) is not None:
-                values[name] = kind(**training.checked_values(kind, values[name], place=f"{name}."))
+        values["task"] = _stored_task(values["task"])
+        if values.get("reading") is not None:
+            values["reading"] = ReadSettings(
+                **training.checked_values(ReadSettings, values["reading"], place="reading.")
+            )
         return cls(**training.checked_values(cls, values))
 
     @classmethod
@@ -495,3 +462,25 @@ class Recipe:
         if not isinstance(found, dict):
             raise RunDirectoryError(f"{path} holds no recipe", fix="Train again.")
         return cls.from_dict(cast("dict[str, Any]", found))
+
+
+def _stored_task(content: Any) -> TaskSettings:
+    """Return the task that ``TaskSettings.to_dict`` wrote.
+
+    Raises:
+        RunDirectoryError: no task, an unknown kind or key, or a value of another type.
+    """
+    if not isinstance(content, Mapping):
+        raise RunDirectoryError(f"The recipe has task={content!r:.80}, which is no record", fix="Train again.")
+    values = dict(cast("Mapping[str, Any]", content))
+    try:
+        kind = settings_of_kind(values.pop("kind", None))
+    except UnknownNameError as error:
+        raise RunDirectoryError(f"The recipe has an unknown task. {error}") from error
+    if isinstance(values.get("policy"), Mapping):
+        values["policy"] = SetPolicy(**training.checked_values(SetPolicy, values["policy"], place="task.policy."))
+    checked = training.checked_values(kind, values, place="task.")
+    needed = [each.name for each in fields(kind) if each.init and each.default is each.default_factory is MISSING]
+    if lacking := [name for name in needed if name not in checked]:
+        raise RunDirectoryError(f"The recipe lacks task.{lacking[0]}: it is incomplete", fix="Train again.")
+    return kind(**checked)

@@ -1,7 +1,7 @@
 """Check the settings of a recipe when it is made: each value by itself, and those that go together."""
 
 import re
-from typing import get_args
+from typing import cast, get_args
 
 from contextual_bert.context.limits import MAX_BUCKETS
 from contextual_bert.data.splits import check_fractions
@@ -27,6 +27,7 @@ from contextual_bert.training.recipe import (
     TrainedWeights,
 )
 from contextual_bert.training.settings import check_lora, check_settings
+from contextual_bert.training.tasks import LabelTask, SetCompletion, TaskSettings, TextTask
 
 
 def check_recipe_settings(recipe: Recipe) -> None:
@@ -36,13 +37,13 @@ def check_recipe_settings(recipe: Recipe) -> None:
         recipe: as it is made; it reads no data.
     """
     check_settings(recipe.training)
-    check_fields(recipe.model, texts=recipe.texts)
-    if (recipe.items is None) == (recipe.texts is None):
+    if not isinstance(cast(object, recipe.task), TaskSettings):
         raise ConfigurationError(
-            Message("Name either the column of items, {items}, or a column of texts, texts=TextTask().", items=...)
+            f"task={recipe.task!r:.80} is no task",
+            fix="Give one, such as SetCompletion(items='items').",
         )
-    if recipe.texts is not None:
-        _check_texts(recipe)
+    check_fields(recipe.model, task=recipe.task)
+    _check_task(recipe)
     lost = [name for name, default in SPLIT_FIELDS.items() if getattr(recipe, name) != default]
     _check_parts(recipe, lost)
     check_fractions(recipe.validation, recipe.test)
@@ -53,13 +54,6 @@ def check_recipe_settings(recipe: Recipe) -> None:
             setting=lost[0],
             value=getattr(recipe, lost[0]),
             fix="Give one of them.",
-        )
-    if recipe.customer is not None and recipe.customer == recipe.items:
-        raise ConfigurationError(
-            Message("and {items} are one column", items=recipe.items),
-            setting="customer",
-            value=recipe.customer,
-            fix="Give each a column of its own.",
         )
     if recipe.split_by is not None and recipe.split_by not in get_args(SplitBy):
         raise ConfigurationError(
@@ -94,20 +88,14 @@ def check_recipe_settings(recipe: Recipe) -> None:
                 value=recipe.item_vectors,
                 allowed=did_you_mean(recipe.item_vectors, get_args(ItemVectors)),
             )
-        if recipe.init_from is not None:
+        start = recipe.task.run_to_start_from
+        if start is not None:
             raise ConfigurationError(
-                f"is for a new model, and this one starts from {recipe.init_from}, whose vectors are kept",
+                f"is for a new model, and this one starts from {start}, whose vectors are kept",
                 setting="item_vectors",
                 value=recipe.item_vectors,
                 fix="Leave one of the two out.",
             )
-    if recipe.retire_missing_items and recipe.init_from is None:
-        raise ConfigurationError(
-            "is about the items of an earlier run, and none is named",
-            setting="retire_missing_items",
-            value=True,
-            fix=Message("Name the run with {init_from}, or leave it out.", init_from=...),
-        )
     both = [name for name in recipe.sensitive if name in recipe.exclude]
     if both:
         raise ConfigurationError(
@@ -149,21 +137,27 @@ def check_recipe_settings(recipe: Recipe) -> None:
         )
 
 
-def _check_texts(recipe: Recipe) -> None:
-    default = Recipe(data=recipe.data, items="items")
-    for name in ("policy", "item_vectors", "init_from"):
-        if getattr(recipe, name) != getattr(default, name):
-            advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
+def _check_task(recipe: Recipe) -> None:
+    """Raise ConfigurationError for a setting that the task does not read."""
+    if isinstance(recipe.task, TextTask):
+        if recipe.item_vectors is not None:
             raise ConfigurationError(
                 "is for sets of items, and this is a table of texts",
-                setting=name,
-                value=getattr(recipe, name),
-                fix=f"{advice}.",
+                setting="item_vectors",
+                value=recipe.item_vectors,
+                fix="Leave it out.",
             )
-    if "masks_per_set" in recipe.training:
+        if "masks_per_set" in recipe.training:
+            raise ConfigurationError(
+                Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
+                fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
+            )
+    if isinstance(recipe.task, SetCompletion) and recipe.customer == recipe.task.items:
         raise ConfigurationError(
-            Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
-            fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
+            Message("and {items} are one column", items=recipe.task.items),
+            setting="customer",
+            value=recipe.customer,
+            fix="Give each a column of its own.",
         )
 
 
@@ -185,7 +179,7 @@ def _check_best_epoch(recipe: Recipe) -> None:
     if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
         return
     key = metric_key(metric).removeprefix("eval_")
-    learns_labels = recipe.texts is not None and recipe.texts.label is not None
+    learns_labels = isinstance(recipe.task, LabelTask)
     known = [*RANK_METRICS, *(LABEL_METRICS if learns_labels else ())]
     if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
         raise UnknownNameError(
@@ -216,8 +210,7 @@ def _check_parts(recipe: Recipe, lost: list[str]) -> None:
                 value=recipe.split_column,
                 fix="Give one of them.",
             )
-        learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
-        if recipe.split_column in (*learned, recipe.customer):
+        if recipe.split_column in (*recipe.task.columns, recipe.customer):
             raise ConfigurationError(
                 "is a column of something else, too",
                 setting="split_column",
@@ -246,7 +239,7 @@ def _check_trained_weights(recipe: Recipe) -> None:
             value=recipe.trained_weights,
             allowed=did_you_mean(recipe.trained_weights, allowed),
         )
-    if recipe.trained_weights != "all" and recipe.texts is not None and recipe.texts.is_from_scratch:
+    if recipe.trained_weights != "all" and isinstance(recipe.task, TextTask) and recipe.task.is_from_scratch:
         raise ConfigurationError(
             Message(
                 "leaves a checkpoint's weights as they are, and with {is_from_scratch} there are none",
@@ -256,7 +249,7 @@ def _check_trained_weights(recipe: Recipe) -> None:
             value=recipe.trained_weights,
             fix="Leave one of them out.",
         )
-    if recipe.trained_weights != "all" and recipe.texts is None:
+    if recipe.trained_weights != "all" and not isinstance(recipe.task, TextTask):
         raise ConfigurationError(
             "is for texts, where a checkpoint's weights are started from",
             setting="trained_weights",

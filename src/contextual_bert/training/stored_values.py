@@ -1,6 +1,7 @@
 """Check the types of a stored recipe with pydantic."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -22,10 +23,11 @@ def checked_values(kind: type, values: Any, *, place: str = "") -> dict[str, Any
     if not isinstance(values, Mapping):
         raise RunDirectoryError(f"The recipe has {place[:-1]}={values!r:.80}, which is no record", fix="Train again.")
     hints, read = get_type_hints(kind), dict[str, Any]()
+    known = [each.name for each in fields(kind) if each.init]
     for name, value in cast("Mapping[str, Any]", values).items():
-        if name not in hints:
+        if name not in known:
             raise RunDirectoryError(
-                f"The recipe has an unknown key {place + name!r}", allowed=did_you_mean(name, hints)
+                f"The recipe has an unknown key {place + name!r}", allowed=did_you_mean(name, known)
             )
         try:
             read[name] = TypeAdapter[Any](hints[name]).validate_python(value)

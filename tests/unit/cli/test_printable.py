@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from contextual_bert.evaluation.pages import Picture, Section, render_markdown_page
 from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
 from contextual_bert.runs.card import write_card
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, Recipe
 from contextual_bert_cli import output
 from contextual_bert_cli.failures import say
 from contextual_bert_cli.main import app
@@ -100,7 +100,7 @@ def test_markdown_files_show_no_raw_name(tmp_path: Path):
         data=place,
         conditioning="none",
         schema={"features": [{"name": "age\x9b2J"}]},
-        texts=TextTask(checkpoint="bert", text="text\x1b", label="label\x9b"),
+        task=Classification(checkpoint="bert", text="text\x1b", label="label\x9b"),
     )
     write_card(tmp_path, recipe, {}, [f"context 'age\x9b2J' of {place}"])
     card = (tmp_path / "README.md").read_text(encoding="utf-8")

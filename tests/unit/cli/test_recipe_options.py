@@ -9,16 +9,18 @@ from typer.testing import CliRunner
 
 from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.options import GROUPS, MAIN, SETS, TRAINING, Option, declared_options
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert.training.tasks import TEXT_TASKS
 from contextual_bert_cli.main import app
 from contextual_bert_cli.recipe_options import recipe_options, typed, values_of
 
 # Fields that no option sets: the table is an argument, the others are for studies.
 WITHOUT_OPTION = {
-    Recipe: {"data", "texts", "policy", "reading", "name", "is_control", "is_context_shuffled"},
+    Recipe: {"data", "task", "reading", "name", "is_control", "is_context_shuffled"},
+    SetCompletion: {"kind", "policy"},
     SetPolicy: {"seed"},
     ReadSettings: set[str](),
-    TextTask: set[str](),
+    **{kind: {"kind"} for kind in TEXT_TASKS},
 }
 
 

@@ -36,16 +36,16 @@ def test_a_name_that_comes_twice_is_refused() -> None:
 def test_a_checkpoint_that_is_to_be_replaced_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contextual_bert.runs.text_starts.context_config", lambda _: pytest.fail("looked for"))
     options = {"data": "texts.csv", "text": "text", "checkpoint": "bert-base-uncased"}
-    assert recipe_of(options, has_checkpoint=False).texts is not None
+    assert recipe_of(options, has_checkpoint=False).task.kind == "masked_text"
 
 
 def test_a_comma_that_would_be_ignored_where_rows_are_grouped_is_refused() -> None:
     options = {"data": "days.csv", "items": "item", "group_by": ["order"]}
     with pytest.raises(ConfigurationError, match=r"--separator ',' is not acted on with --group-by"):
         recipe_of({**options, "separator": ","})
-    assert recipe_of({**options, "separator": ";"}).policy.separator == ";"
-    assert recipe_of({**options, "separator": None}).policy.separator == ","
-    assert recipe_of({**options, "group_by": None, "separator": ","}).policy.separator == ","
+    assert recipe_of({**options, "separator": ";"}).set_task.policy.separator == ";"
+    assert recipe_of({**options, "separator": None}).set_task.policy.separator == ","
+    assert recipe_of({**options, "group_by": None, "separator": ","}).set_task.policy.separator == ","
 
 
 def test_lists_take_commas_and_repetition() -> None:
@@ -102,9 +102,14 @@ def test_every_option_reaches_the_recipe() -> None:
         "torch_compile": True,
     }
     assert recipe.model == {"hidden_size": 64}
-    assert (recipe.items, recipe.customer, recipe.conditioning, recipe.seed) == ("codes", "person", "concat", 4)
+    assert (recipe.set_task.items, recipe.customer, recipe.conditioning, recipe.seed) == (
+        "codes",
+        "person",
+        "concat",
+        4,
+    )
     assert (recipe.patience, recipe.dtype) == (2, "bfloat16")
-    policy = recipe.policy
+    policy = recipe.set_task.policy
     assert (policy.drop_items, policy.drop_prefixes, policy.min_count) == (("a", "b"), ("18",), 20)
     assert (policy.min_size, policy.max_size, policy.longer) == (4, 8, "sample")
     assert (policy.duplicates, policy.separator) == ("drop", ";")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, rendered
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Recipe, SetCompletion, task_on_texts
 from contextual_bert_cli.wording import option_of
 
 
@@ -62,8 +62,9 @@ def test_a_value_that_looks_like_an_argument_stays() -> None:
 def test_no_message_of_a_recipe_names_an_argument(settings: dict[str, object]) -> None:
     def made() -> Recipe:
         texts = settings.get("texts")
-        given = {**settings, "texts": TextTask(checkpoint="bert", **texts)} if isinstance(texts, dict) else settings
-        return Recipe(data="days.csv", **given)  # pyright: ignore[reportArgumentType]
+        if isinstance(texts, dict):
+            return Recipe(data="days.csv", task=task_on_texts(checkpoint="bert", **texts))
+        return Recipe(data="days.csv", task=SetCompletion(items="items")).changed(**settings)
 
     with pytest.raises((ConfigurationError, LookupError)) as caught:
         made()

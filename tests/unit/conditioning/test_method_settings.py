@@ -25,7 +25,7 @@ from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.runs.registry import check_recipe, model_of
 from contextual_bert.testing import miniature_batch, miniature_config
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +118,12 @@ def test_a_recipe_sets_them_and_a_comparison_gives_them_to_their_method() -> Non
     fields = {"strength": 2.0, "attribute_start": "paper", "hidden_size": 64}
     assert model_of("shift", fields) == {"strength": 2.0, "hidden_size": 64}
     assert model_of("multi_attribute", fields) == {"attribute_start": "paper", "hidden_size": 64}
-    recipe = Recipe(data="days.parquet", items="items", conditioning="shift", model={"strength": 2.0})
+    recipe = Recipe(
+        data="days.parquet", task=SetCompletion(items="items"), conditioning="shift", model={"strength": 2.0}
+    )
     check_recipe(recipe)
-    wrong = Recipe(data="days.parquet", items="items", conditioning="shift", model={"direction": "left"})
+    wrong = Recipe(
+        data="days.parquet", task=SetCompletion(items="items"), conditioning="shift", model={"direction": "left"}
+    )
     with pytest.raises(ConfigurationError, match="direction='left'"):  # before a table is read
         check_recipe(wrong)

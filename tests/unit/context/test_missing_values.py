@@ -13,7 +13,7 @@ from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 from contextual_bert.runs.prepared_data import check_missing_values
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 DRAWS = np.random.default_rng(0)
 AGES = DRAWS.integers(18, 90, 600)
@@ -93,7 +93,7 @@ def test_a_named_value_of_a_category_is_missing_and_of_a_list_is_refused() -> No
 def test_a_schema_that_does_not_know_a_named_value_is_refused() -> None:
     schema = infer_features(TABLE, SchemaSettings(missing_values=("age=999",))).schema
     for values, is_known in ((("age=999", "?"), True), (("age=-1",), False)):
-        recipe = Recipe(data="days.csv", items="items", reading=ReadSettings(missing_values=values))
+        recipe = Recipe(data="days.csv", task=SetCompletion(items="items"), reading=ReadSettings(missing_values=values))
         if is_known:
             check_missing_values(schema, recipe)
             continue

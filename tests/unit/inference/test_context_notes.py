@@ -14,11 +14,11 @@ from contextual_bert.inference.context_notes import ContextNotes, table_lines
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.runs import run
 from contextual_bert.testing import miniature_model, miniature_processor
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 RECIPE = Recipe(
     data="shop",
-    items="items",
+    task=SetCompletion(items="items"),
     conditioning="global_state",
     model={"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
     training={"num_train_epochs": 1},

@@ -414,14 +414,14 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> CompletionPipeline:
     import pyarrow.parquet as pq
 
     from contextual_bert.runs import run
-    from contextual_bert.training import Recipe
+    from contextual_bert.training import Recipe, SetCompletion
 
     folder = tmp_path_factory.mktemp("tiny")
     pq.write_table(StylistWorld.generate(60).sample(240, seed=1), folder / "outfits.parquet")
     model = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     recipe = Recipe(
         data=str(folder / "outfits.parquet"),
-        items="items",
+        task=SetCompletion(items="items"),
         customer="customer_id",
         conditioning="global_state",
         model=model,

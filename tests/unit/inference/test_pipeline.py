@@ -376,7 +376,7 @@ def test_a_model_and_a_processor_that_do_not_belong_together(
 def saved_run(folder: Path, pipeline: CompletionPipeline, *, separator: str = ";", largest: int | None = 3) -> Path:
     pipeline.model.save_pretrained(folder)
     pipeline.processor.save_pretrained(folder)
-    recipe = {"recipe": {"policy": {"separator": separator}}, "resolved": {"largest_set": largest}}
+    recipe = {"recipe": {"task": {"policy": {"separator": separator}}}, "resolved": {"largest_set": largest}}
     (folder / "recipe.json").write_text(json.dumps(recipe))
     return folder
 
@@ -395,7 +395,9 @@ def test_a_set_unlike_those_of_training_is_said(pipeline: CompletionPipeline, tm
     ]
 
 
-@pytest.mark.parametrize("content", ["null", "[]", "{", '{"recipe": []}', '{"recipe": {"policy": {"separator": 3}}}'])
+@pytest.mark.parametrize(
+    "content", ["null", "[]", "{", '{"recipe": []}', '{"recipe": {"task": {"policy": {"separator": 3}}}}']
+)
 def test_a_run_that_does_not_say_how_it_read_sets(pipeline: CompletionPipeline, tmp_path: Path, content: str) -> None:
     saved_run(tmp_path, pipeline)
     (tmp_path / "recipe.json").write_text(content)

@@ -176,7 +176,9 @@ def test_architectures_of_another_type_are_refused(folder: Path, value: Any) -> 
         CompletionPipeline.from_pretrained(folder)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"recipe": {"policy": {"separator": [1]}}}', "[]", "null", "7"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"recipe": {"task": {"policy": {"separator": [1]}}}}', "[]", "null", "7"]
+)
 def test_a_record_that_says_nothing_leaves_how_sets_are_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "recipe.json").write_text(text)
     assert trained_sets(tmp_path) == TrainedSets()

@@ -17,7 +17,7 @@ from contextual_bert.runs.run_files import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
 from contextual_bert.runs.unscored import unscored_words
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 MIN_COUNT, MAX_SIZE = 4, 5
 RECALL = "recall_at_1_percent"
@@ -44,10 +44,9 @@ def recipe(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     pq.write_table(table, path)
     return Recipe(
         data=str(path),
-        items="items",
+        task=SetCompletion(items="items", policy=SetPolicy(min_count=MIN_COUNT, max_size=MAX_SIZE)),
         customer="customer",
         conditioning="popularity",
-        policy=SetPolicy(min_count=MIN_COUNT, max_size=MAX_SIZE),
         validation=0.2,
         test=0.3,
     )
@@ -94,7 +93,7 @@ def test_a_report_counts_what_was_not_asked(recipe: Recipe, table: pa.Table, fin
 
 
 def test_a_filter_of_rare_items_no_longer_improves_all_figures(recipe: Recipe, finished: Path, tmp_path: Path) -> None:
-    strict = replace(recipe, policy=replace(recipe.policy, min_count=45))
+    strict = recipe.changed(policy=replace(recipe.set_task.policy, min_count=45))
     report = run(strict, tmp_path / "strict", is_quiet=True)
     loose = Report.from_json(json.dumps(json.loads((finished / "metrics.json").read_text())["test"]))
     assert report is not None and report.asked is not None and loose.asked is not None
@@ -120,9 +119,8 @@ def test_a_study_and_its_page_say_it_from_the_files_of_the_runs(recipe: Recipe, 
 def test_evaluate_counts_the_same_on_the_runs_table_and_new_items_on_another(table: pa.Table, tmp_path: Path) -> None:
     recipe = Recipe(
         data=str(tmp_path / "memory"),
-        items="items",
+        task=SetCompletion(items="items", policy=SetPolicy(min_count=MIN_COUNT)),
         conditioning="none",
-        policy=SetPolicy(min_count=MIN_COUNT),
         training={"num_train_epochs": 1},
         model={"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "num_hidden_layers": 1},
     )

@@ -20,7 +20,7 @@ from contextual_bert.runs import PreparedTexts, prepare_texts, run
 from contextual_bert.runs.run_files import SCORES_FILE, load_scores
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
-from contextual_bert.training import Recipe, TextTask, training_arguments
+from contextual_bert.training import Classification, MaskedText, Recipe, Tagging, training_arguments
 from studies import crossner, popquorn
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -45,7 +45,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> PreparedTexts:
     pq.write_table(pa.table(columns), folder / "texts.parquet")
     recipe = Recipe(
         data=str(folder / "texts.parquet"),
-        texts=TextTask(checkpoint=str(folder / "bert"), text="words", label="tags"),
+        task=Tagging(checkpoint=str(folder / "bert"), text="words", label="tags"),
         validation=0.2,
         test=0.2,
         training=TRAINING,
@@ -117,7 +117,7 @@ def test_tags_that_go_together_are_found_together(
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))["test"]["metrics"]
     assert metrics["cross_entropy_nats"]["value"] > 0.6, "of each tag by itself, where it is a coin"
     rows = ready.table.take(pa.array(ready.split.rows("test")))
-    task: Any = recipe.texts
+    task: Any = recipe.text_task
     found = TextPipeline.from_pretrained(tmp_path / "run").label_table(rows, text=task.text).table
     tags = found.column("predicted_label").combine_chunks().flatten().to_pylist()
     assert tags == [labels.names[number] for number in labels.predicted.tolist()], "the pipeline decodes the chain"
@@ -125,8 +125,8 @@ def test_tags_that_go_together_are_found_together(
 
 def test_a_chain_is_for_tags_alone(ready: PreparedTexts) -> None:
     recipe = replace(ready.recipe, conditioning="bilstm_crf")
-    for texts in (TextTask(checkpoint="bert", label="sex"), TextTask(checkpoint="bert")):
-        other = replace(ready, recipe=replace(recipe, texts=texts))
+    for texts in (Classification(checkpoint="bert", label="sex"), MaskedText(checkpoint="bert")):
+        other = replace(ready, recipe=replace(recipe, task=texts))
         with pytest.raises(
             ConfigurationError, match=r"'bilstm_crf' cannot learn (these labels|hidden words)"
         ) as failure:

@@ -13,7 +13,7 @@ from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.runs import prepare
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.label_names import label_names
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 VERSIONS = ("10.1", "10.10", "9.2", "9.20")
 
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def schema_of(path: Path) -> ContextSchema:
-    recipe = Recipe(data=str(path), items="items", customer="who", split_by="row")
+    recipe = Recipe(data=str(path), task=SetCompletion(items="items"), customer="who", split_by="row")
     found = inspect_table(recipe, overrides={"version": "categorical"}).schema
     assert found is not None
     return found
@@ -40,7 +40,9 @@ def schema_of(path: Path) -> ContextSchema:
 def test_an_overridden_column_keeps_all_of_its_values_in_inspect_and_train(path: Path) -> None:
     schema = schema_of(path)
     assert schema.feature("version").vocabulary.values == VERSIONS
-    recipe = Recipe(data=str(path), items="items", customer="who", split_by="row", schema=schema.to_dict())
+    recipe = Recipe(
+        data=str(path), task=SetCompletion(items="items"), customer="who", split_by="row", schema=schema.to_dict()
+    )
     ready = prepare(recipe)
     assert {*ready.datasets["train"].context["version"].tolist()} == {2, 3, 4, 5}
     assert {"7.1", "7.10", "7.2", "7.20"} <= {*ready.sets.table["who"].to_pylist()}
@@ -58,7 +60,7 @@ def test_the_same_values_of_a_table_and_of_a_record_get_the_same_ids(path: Path)
 def test_a_run_of_whole_numbers_knows_them_however_they_are_told(tmp_path: Path, told: object) -> None:
     table = pa.table({"items": [["a", "b"]] * 40, "floor": [3, 4] * 20})
     parquet.write_table(table, tmp_path / "a.parquet")
-    recipe = Recipe(data=str(tmp_path / "a.parquet"), items="items")
+    recipe = Recipe(data=str(tmp_path / "a.parquet"), task=SetCompletion(items="items"))
     schema = inspect_table(recipe, overrides={"floor": "categorical"}).schema
     assert schema is not None
     assert encode_records(schema, [{"floor": told}]).tensors["floor"].tolist() == [2]
@@ -93,7 +95,7 @@ def test_customers_of_two_spellings_are_two(path: Path) -> None:
 
 def test_items_of_one_a_row_are_spelt_as_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("items,age\n" + "".join(f"{each},3\n" for each in VERSIONS * 10))
-    ready = prepare(Recipe(data=str(tmp_path / "a.csv"), items="items"))
+    ready = prepare(Recipe(data=str(tmp_path / "a.csv"), task=SetCompletion(items="items")))
     assert ready.processor.items.values == tuple(sorted(VERSIONS))
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from contextual_bert.errors import DataError
 from contextual_bert.runs import attribute_missing, attribute_run, evaluate_run, run
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.main import app
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -44,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     training = {"num_train_epochs": 30, "learning_rate": 0.01, "per_device_train_batch_size": 32, "field_dropout": 0.2}
     recipe = Recipe(
         data=str(planted(folder / "sets.parquet")),
-        items="items",
+        task=SetCompletion(items="items"),
         split_column="part",
         leaks="keep",
         model=TINY,

@@ -22,7 +22,7 @@ from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.text_starts import method_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion, task_on_texts
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
 TRAINING = {"num_train_epochs": 1, "learning_rate": 1e-3}
@@ -47,14 +47,14 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
         "tags": [["A", "O", "O", "O", "O", "O"]] * 90,
     }
     pq.write_table(pa.table(columns), folder / "texts.parquet")
-    task = TextTask(checkpoint=str(folder / "bert"), max_length=12)
+    task = MaskedText(checkpoint=str(folder / "bert"), max_length=12)
     data: dict[str, Any] = {
         "data": str(folder / "texts.parquet"),
         "validation": 0.2,
         "test": 0.2,
         "exclude": ("words", "verdict", "mood", "stars", "tags"),
     }
-    return Recipe(texts=task, training=TRAINING, device="cpu", **data)
+    return Recipe(task=task, training=TRAINING, device="cpu", **data)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def corpora(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def going_on(recipe: Recipe, corpus: Path, **texts: Any) -> Recipe:
-    return replace(recipe, texts=TextTask(checkpoint=str(corpus), **texts), exclude=())
+    return replace(recipe, task=task_on_texts(checkpoint=str(corpus), **texts), exclude=())
 
 
 def of_run(corpus: Path) -> ContextSchema:
@@ -121,9 +121,9 @@ def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[
     other = ContextSchema(features=(Categorical(name="sex", values=("f", "m", "x")),)).to_dict()
     with pytest.raises(ConfigurationError, match="was trained with another schema"):
         prepare_texts(replace(recipe, schema=other))
-    scratch = TextTask(checkpoint=str(corpora["multi_attribute"]), label="verdict", is_from_scratch=True)
+    scratch = Classification(checkpoint=str(corpora["multi_attribute"]), label="verdict", is_from_scratch=True)
     with pytest.raises(ConfigurationError, match="has a context already, and is_from_scratch"):
-        prepare_texts(replace(recipe, texts=scratch))
+        prepare_texts(replace(recipe, task=scratch))
 
 
 def test_weights_that_are_lost_are_named(recipe: Recipe, corpora: dict[str, Path], tmp_path: Path) -> None:
@@ -222,10 +222,12 @@ def test_what_cannot_be_gone_on_from_is_named(
     folder = tmp_path / "run"
     if name == "sets":
         pq.write_table(pa.table({"items": [["a", "b"], ["b", "c"], ["a", "c"]] * 20}), tmp_path / "sets.parquet")
-        sets = Recipe(data=str(tmp_path / "sets.parquet"), items="items", conditioning="none", device="cpu")
+        sets = Recipe(
+            data=str(tmp_path / "sets.parquet"), task=SetCompletion(items="items"), conditioning="none", device="cpu"
+        )
         run(replace(sets, training={"num_train_epochs": 1}, model=SIZES), folder, is_quiet=True)
     elif name == "ngrams":
-        own = replace(recipe, texts=TextTask(checkpoint=str(recipe.texts and recipe.texts.checkpoint), label="verdict"))
+        own = replace(recipe, task=Classification(checkpoint=recipe.text_task.checkpoint, label="verdict"))
         run(replace(own, conditioning="ngrams", exclude=(), training={"num_train_epochs": 1}), folder, is_quiet=True)
     else:
         shutil.copytree(labelled, folder)

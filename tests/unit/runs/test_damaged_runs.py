@@ -26,7 +26,7 @@ from contextual_bert.runs.run_files import best_weights, is_trained, load_histor
 from contextual_bert.runs.study_report import load_report
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, Recipe
 
 Ask = Callable[[Path], Any]
 VALUES = (None, [], {}, "", "x", -1, 0, 1e308, 10**9, True, [[]], {"a": None})
@@ -69,9 +69,9 @@ def runs(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> d
         "verdict": [("bad", "good")[row % 3 % 2] for row in rows],
     }
     pq.write_table(pa.table(table), parent / "texts.parquet")
-    task = TextTask(checkpoint=str(parent / "bert"), text="text", label="verdict")
+    task = Classification(checkpoint=str(parent / "bert"), text="text", label="verdict")
     texts = Recipe(
-        data=str(parent / "texts.parquet"), texts=task, training={"num_train_epochs": 1}, device="cpu", test=0.2
+        data=str(parent / "texts.parquet"), task=task, training={"num_train_epochs": 1}, device="cpu", test=0.2
     )
     ready = prepare_texts(texts)
     for name, conditioning in {"texts": "global_state", "baseline": "cnn_context"}.items():

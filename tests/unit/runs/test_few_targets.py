@@ -9,7 +9,7 @@ import pyarrow as pa
 from contextual_bert.evaluation import Scores
 from contextual_bert.runs.few_targets import commonest_targets
 from contextual_bert.runs.prepared_sets import prepare
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 
 def test_the_commonest_items_of_training_are_found_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -18,7 +18,9 @@ def test_the_commonest_items_of_training_are_found_where_they_are_asked_for(tmp_
     shares = np.arange(30, 0, -1.0) ** 2
     sets = [list(generator.choice(names, size=4, replace=False, p=shares / shares.sum())) for _ in range(200)]
     table = pa.table({"items": sets, "age": generator.integers(18, 80, 200)})
-    ready = prepare(Recipe(data=str(tmp_path / "memory"), items="items", split_by="row"), source=table)
+    ready = prepare(
+        Recipe(data=str(tmp_path / "memory"), task=SetCompletion(items="items"), split_by="row"), source=table
+    )
     rows = ready.datasets["test"].example_ids.numpy()
     places = [(row, position) for row in rows for position in range(4)]
     shuffled = np.random.default_rng(1).permutation(len(places))

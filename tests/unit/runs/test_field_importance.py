@@ -13,12 +13,12 @@ from contextual_bert import CompletionPipeline, explain
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.runs import run
 from contextual_bert.runs.field_importance import MOST_POSITIONS, field_lines, num_positions
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 RECIPE = Recipe(
     data="shop",
-    items="items",
+    task=SetCompletion(items="items"),
     conditioning="global_state",
     field_selection="off",  # the noise is what is asked about
     model=SMALL,

@@ -1,7 +1,5 @@
 """What inspect finds in a table: features of the training part only, faults, and rows of the file in errors."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,9 +8,9 @@ from contextual_bert.data import SetPolicy
 from contextual_bert.errors import DataError, UnknownNameError
 from contextual_bert.runs import make_split
 from contextual_bert.runs.inspection import inspect_table
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
-RECIPE = Recipe(data="days.parquet", items="items", customer="who")
+RECIPE = Recipe(data="days.parquet", task=SetCompletion(items="items"), customer="who")
 
 
 def table(num_rows: int = 200, **columns: object) -> pa.Table:
@@ -35,7 +33,7 @@ def test_features_come_from_the_training_part_alone() -> None:
 def test_an_item_of_nearly_every_set_is_a_fault() -> None:
     found = inspect_table(RECIPE, source=table())
     assert any("sleep" in fault and "--drop-items sleep" in fault for fault in found.faults)
-    cleaned = replace(RECIPE, policy=SetPolicy(drop_items=("sleep",)))
+    cleaned = RECIPE.changed(policy=SetPolicy(drop_items=("sleep",)))
     assert not any("--drop-items" in fault for fault in inspect_table(cleaned, source=table()).faults)
 
 

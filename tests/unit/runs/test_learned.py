@@ -15,7 +15,7 @@ from contextual_bert.runs.run_files import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
 from contextual_bert.runs.tasks import task_of
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 SMALL = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 1}
 IDLE = {"num_train_epochs": 1, "learning_rate": 1e-9, "per_device_train_batch_size": 64}
@@ -31,7 +31,9 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def recipe() -> Recipe:
-    return Recipe(data="memory", items="items", conditioning="none", model=SMALL, validation=0.2, test=0.2)
+    return Recipe(
+        data="memory", task=SetCompletion(items="items"), conditioning="none", model=SMALL, validation=0.2, test=0.2
+    )
 
 
 def test_nothing_learned_is_said_with_what_to_try(table: pa.Table, recipe: Recipe, tmp_path: Path) -> None:

@@ -23,7 +23,14 @@ from contextual_bert.runs.run_files import best_weights, is_trained, last_checkp
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import ContextualBertTrainer, Recipe, TextTask, training_arguments
+from contextual_bert.training import (
+    Classification,
+    ContextualBertTrainer,
+    MaskedText,
+    Recipe,
+    SetCompletion,
+    training_arguments,
+)
 
 pytest.importorskip("peft")
 
@@ -58,7 +65,7 @@ def base(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     pq.write_table(pa.table(columns), path)
     return Recipe(
         data=str(path),
-        texts=TextTask(checkpoint=str(checkpoint), label="verdict"),
+        task=Classification(checkpoint=str(checkpoint), label="verdict"),
         validation=0.2,
         test=0.2,
         training=TRAINING,
@@ -210,8 +217,8 @@ def test_new_weights_can_have_a_rate_of_their_own(ready: Any, base: Recipe, tmp_
 
 
 def test_hidden_words_are_learned_with_lora(base: Recipe, checkpoint: Path, tmp_path: Path) -> None:
-    texts = TextTask(checkpoint=str(checkpoint))
-    recipe = replace(base, texts=texts, exclude=("verdict",), conditioning="film")
+    texts = MaskedText(checkpoint=str(checkpoint))
+    recipe = replace(base, task=texts, exclude=("verdict",), conditioning="film")
     run(recipe, tmp_path, is_quiet=True)
     metrics = metrics_of(tmp_path)
     assert json.loads(evaluate_run(tmp_path, part="test").report.to_json())["metrics"] == metrics["test"]
@@ -241,8 +248,8 @@ def test_it_is_refused_before_anything_is_read(base: Recipe, tmp_path: Path, mon
         ({"trained_weights": "new"}, "needs trained_weights='lora'"),
         ({"lora": {"alhpa": 3}}, "Did you mean 'alpha'"),
         ({"lora": {"rank": 0}}, "rank=0"),
-        ({"texts": TextTask(checkpoint="bert", is_from_scratch=True)}, "with is_from_scratch"),
-        ({"texts": None, "items": "items"}, "is for texts"),
+        ({"task": MaskedText(checkpoint="bert", is_from_scratch=True)}, "with is_from_scratch"),
+        ({"task": SetCompletion(items="items")}, "is for texts"),
     ],
 )
 def test_what_no_recipe_can_ask_for(base: Recipe, change: dict[str, Any], words: str) -> None:

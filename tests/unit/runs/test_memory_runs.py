@@ -11,7 +11,7 @@ import pytest
 from contextual_bert.data import table_digest
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.runs import PreparedSets, evaluate_run, inspect_table, make_split, prepare, run
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 pd: Any = pytest.importorskip("pandas")
 
@@ -68,8 +68,8 @@ def test_evaluation_asks_for_data_that_were_in_memory(finished: Path, frame: Any
 
 def test_a_recipe_holds_no_table(frame: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"data is a DataFrame.*run\(Recipe\(data='orders', .*table=frame\)"):
-        Recipe(data=frame, items="items")
-    assert Recipe(data=Path("days.parquet"), items="items").data == "days.parquet"  # pyright: ignore[reportArgumentType]
+        Recipe(data=frame, task=SetCompletion(items="items"))
+    assert Recipe(data=Path("days.parquet"), task=SetCompletion(items="items")).data == "days.parquet"  # pyright: ignore[reportArgumentType]
 
 
 def test_data_come_from_one_place(recipe: Recipe, frame: Any, tiny_data: PreparedSets, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.runs import PreparedSets, as_row, prepare
 from contextual_bert.runs.model_factory import attention_for, build_model
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 
 def item_weights(model: nn.Module) -> tuple[Tensor, Tensor]:
@@ -38,12 +38,16 @@ def test_what_the_softmax_goes_over(tiny_recipe: Recipe, tiny_data: PreparedSets
         assert (paper.config if name == "none" else paper).softmax_over == "vocabulary"
     path = tmp_path / "repeated.parquet"
     pq.write_table(pa.table({"items": [["a", "b", "a"], ["a", "c"], ["b", "c"], ["c", "a"]] * 20}), path)
-    repeated = prepare(Recipe(data=str(path), items="items", policy=SetPolicy(duplicates="keep"), conditioning="none"))
+    repeated = prepare(
+        Recipe(
+            data=str(path), task=SetCompletion(items="items", policy=SetPolicy(duplicates="keep")), conditioning="none"
+        )
+    )
     assert repeated.softmax_over == "items"
-    dropped = prepare(replace(repeated.recipe, policy=SetPolicy(duplicates="drop"), schema=None))
+    dropped = prepare(repeated.recipe.changed(policy=SetPolicy(duplicates="drop"), schema=None))
     assert dropped.softmax_over == "candidates"
     with pytest.raises(ConfigurationError, match=r"softmax_over='all'"):
-        Recipe(data="days.parquet", items="items", model={"softmax_over": "all"})
+        Recipe(data="days.parquet", task=SetCompletion(items="items"), model={"softmax_over": "all"})
 
 
 @pytest.mark.parametrize("name", ["none", "global_state_update", "bag", "bag_context"])
@@ -121,7 +125,7 @@ def test_a_model_is_built_with_the_attention_chosen(
     new = build_model(tiny_recipe, tiny_data)
     assert isinstance(new, ContextualBertForMaskedLM)
     new.save_pretrained(tmp_path)
-    continued = build_model(replace(tiny_recipe, init_from=str(tmp_path)), tiny_data)
+    continued = build_model(tiny_recipe.changed(init_from=str(tmp_path)), tiny_data)
     assert isinstance(continued, ContextualBertForMaskedLM)
     assert new.config._attn_implementation == continued.config._attn_implementation == attention
 
@@ -130,7 +134,7 @@ def test_what_cannot_be_asked_for(tiny_recipe: Recipe) -> None:
     with pytest.raises(ConfigurationError, match=r"item_vectors='coocurrence'.*cooccurrence"):
         replace(tiny_recipe, item_vectors="coocurrence")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigurationError, match="this one starts from runs/a, whose vectors are kept"):
-        replace(tiny_recipe, item_vectors="random", init_from="runs/a")
+        tiny_recipe.changed(item_vectors="random", init_from="runs/a")
 
 
 def test_the_ids_of_training_survive_the_start_of_spawned_workers(tiny_recipe: Recipe) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from contextual_bert.data import Oracle, Split, StylistWorld, table_digest, write_table
 from contextual_bert.runs import oracle_run, prepare
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 
 def test_items_that_training_lacks_are_left_out(tmp_path: Path) -> None:
@@ -25,7 +25,9 @@ def test_items_that_training_lacks_are_left_out(tmp_path: Path) -> None:
     )
     split.save(tmp_path / "split.json")
     write_table(table, tmp_path / "outfits.parquet")
-    recipe = Recipe(data=str(tmp_path / "outfits.parquet"), items="items", split=str(tmp_path / "split.json"))
+    recipe = Recipe(
+        data=str(tmp_path / "outfits.parquet"), task=SetCompletion(items="items"), split=str(tmp_path / "split.json")
+    )
     ready = prepare(recipe)
     scores = oracle_run(world, ready).scores
 
@@ -47,7 +49,7 @@ def test_where_training_has_every_item_the_oracle_is_the_worlds(tmp_path: Path) 
     world = StylistWorld.generate(60, seed=0)
     table = world.sample(2_000, seed=1)
     write_table(table, tmp_path / "outfits.parquet")
-    ready = prepare(Recipe(data=str(tmp_path / "outfits.parquet"), items="items", split_by="row"))
+    ready = prepare(Recipe(data=str(tmp_path / "outfits.parquet"), task=SetCompletion(items="items"), split_by="row"))
     assert len(ready.processor.items.values) == 60
     scores = oracle_run(world, ready).scores
     whole = Oracle(world).score_table(table.take(ready.split.rows("test")))

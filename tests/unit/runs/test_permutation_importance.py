@@ -21,7 +21,7 @@ from contextual_bert.runs import as_row, attribute_run, evaluate_run, permutatio
 from contextual_bert.runs.permutation_importance import donor_of, with_permuted
 from contextual_bert.runs.run_directories import load_recipe
 from contextual_bert.runs.set_evaluation import load_sets
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 COLOURS = ("red", "green", "blue", "white")
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -46,7 +46,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     training = {"num_train_epochs": 20, "learning_rate": 0.01, "per_device_train_batch_size": 32}
     return Recipe(
         data=str(path),
-        items="items",
+        task=SetCompletion(items="items"),
         customer="customer",
         test=0.4,
         leaks="keep",  # the colour decides an item

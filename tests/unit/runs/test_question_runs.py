@@ -26,7 +26,7 @@ from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.text_inspection import inspect_texts
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Recipe, task_on_texts
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 TRAINING = {"num_train_epochs": 4, "per_device_train_batch_size": 16, "learning_rate": 3e-3}
@@ -66,7 +66,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recipe(checkpoint: Path, table: Path) -> Recipe:
     return Recipe(
         data=str(table),
-        texts=TextTask(checkpoint=str(checkpoint), max_length=16, **COLUMNS),
+        task=task_on_texts(checkpoint=str(checkpoint), max_length=16, **COLUMNS),
         customer="reader",
         conditioning="global_state_update",
         validation=0.2,
@@ -89,7 +89,7 @@ def finished(recipe: Recipe, ready: PreparedTexts, tmp_path_factory: pytest.Temp
 
 
 def test_what_is_learned_follows_from_the_columns(ready: PreparedTexts) -> None:
-    assert (ready.head, ready.labels) == ("answers", ())
+    assert (ready.head, ready.labels) == ("question_answering", ())
     assert ready.processor.schema is not None
     assert ready.processor.schema.names == ("sex",)
     assert any(line.startswith("train: ") and "questions in" in line for line in ready.lines())
@@ -235,13 +235,13 @@ def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: Prepar
         ({"label": "sex"}, r"label='sex' is not allowed: answers to questions are learned without"),
         ({"pair": "sex"}, r"pair='sex' is not allowed: answers to questions are learned without"),
         ({"question": "passage"}, "are one column"),
-        ({"mask_rate": 0.3}, r"are for training without a label, and answer='answer'"),
+        ({"mask_rate": 0.3}, r"mask_rate=0.3 is for hidden tokens, and answer='answer'"),
         ({"truncation": "head_tail"}, "read in windows, and nothing is cut"),
     ],
 )
-def test_columns_that_do_not_go_together(recipe: Recipe, changes: dict[str, Any], message: str) -> None:
+def test_columns_that_do_not_go_together(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        replace(cast(TextTask, recipe.texts), **changes)
+        task_on_texts(**{"checkpoint": "bert", **COLUMNS, **changes})
 
 
 def test_what_cannot_answer_says_so(recipe: Recipe, ready: PreparedTexts, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_what_cannot_answer_says_so(recipe: Recipe, ready: PreparedTexts, tmp_pa
     with pytest.raises(ConfigurationError, match=r"these texts have answers\. Leave it out"):
         task_of(ready).build_model(replace(recipe, model={"classifier_pooling": "mean"}))
     single = checkpoint_of(tmp_path / "single", type_vocab_size=1)
-    other = replace(recipe, texts=replace(cast(TextTask, recipe.texts), checkpoint=str(single)))
+    other = recipe.changed(checkpoint=str(single))
     with pytest.raises(CheckpointError, match=r"type_vocab_size=1, and .* Give a BERT with two segments"):
         task_of(prepare_texts(other)).build_model(other)
 

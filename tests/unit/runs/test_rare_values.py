@@ -14,11 +14,11 @@ from contextual_bert.inference.exported.export import export_onnx
 from contextual_bert.inference.exported.onnx_pipeline import OnnxCompletionPipeline
 from contextual_bert.runs import prepare, run
 from contextual_bert.runs.inspection import inspect_table
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 RECIPE = Recipe(
     data="shop",
-    items="items",
+    task=SetCompletion(items="items"),
     conditioning="global_state",
     model={"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
     training={"num_train_epochs": 1},
@@ -83,7 +83,7 @@ def test_going_on_keeps_the_buckets_and_says_how_many_rows_are_in_one(
     finished: Path, shop: pa.Table, tmp_path: Path
 ) -> None:
     strangers = shop.set_column(1, "user", pa.array([f"new {each // 2}" for each in range(shop.num_rows)]))
-    recipe = replace(RECIPE, init_from=str(finished))
+    recipe = RECIPE.changed(init_from=str(finished))
     ready = prepare(recipe, source=strangers)
     assert any("does not list, and which share" in line for line in ready.remarks())
     run(recipe, tmp_path / "on", prepared=ready, is_quiet=True)

@@ -9,7 +9,7 @@ from contextual_bert.data import read_table, table_digest
 from contextual_bert.runs import prepare_texts
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.testing.heads import miniature_checkpoint
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, QuestionAnswering, Recipe
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
@@ -17,22 +17,22 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 def test_what_is_read_as_text_is_spelt_as_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,pair,verdict,age\n2019,1.50,TRUE,7\n2020,TRUE,FALSE,8\n")
-    task = TextTask(checkpoint="bert-base-uncased", pair="pair", label="verdict")
-    table = read_data(Recipe(data=str(path), texts=task)).table
+    task = Classification(checkpoint="bert-base-uncased", pair="pair", label="verdict")
+    table = read_data(Recipe(data=str(path), task=task)).table
     expected = {"text": ["2019", "2020"], "pair": ["1.50", "TRUE"], "verdict": [True, False], "age": [7, 8]}
     assert table.to_pydict() == expected
-    asked = TextTask(checkpoint="bert-base-uncased", text="pair", question="text", answer="age")
-    table = read_data(Recipe(data=str(path), texts=asked)).table
+    asked = QuestionAnswering(checkpoint="bert-base-uncased", text="pair", question="text", answer="age")
+    table = read_data(Recipe(data=str(path), task=asked)).table
     assert table.to_pydict() == expected
-    assert read_data(Recipe(data="t.csv", texts=task), pa.table({"text": [1]})).table.to_pydict() == {"text": [1]}
+    assert read_data(Recipe(data="t.csv", task=task), pa.table({"text": [1]})).table.to_pydict() == {"text": [1]}
 
 
 def test_answers_that_are_numbers_leave_the_table_its_hash(tmp_path: Path) -> None:
     """So that a split of it, and a run on it, are still of this table."""
     path = tmp_path / "a.csv"
     path.write_text("question,text,answer\nhow many,there are 7,7\nhow few,there are 2,2\n")
-    asked = TextTask(checkpoint="bert-base-uncased", text="text", question="question", answer="answer")
-    assert table_digest(read_data(Recipe(data=str(path), texts=asked)).table) == table_digest(read_table(path))
+    asked = QuestionAnswering(checkpoint="bert-base-uncased", text="text", question="question", answer="answer")
+    assert table_digest(read_data(Recipe(data=str(path), task=asked)).table) == table_digest(read_table(path))
 
 
 def test_texts_and_labels_that_look_like_numbers_are_prepared(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_texts_and_labels_that_look_like_numbers_are_prepared(tmp_path: Path) ->
     miniature_checkpoint(bert, tmp_path / "bert")
     path = tmp_path / "a.csv"
     path.write_text("text,stars\n" + "2019,1.0\n2020,10.0\n2021,2.0\n" * 20)
-    task = TextTask(checkpoint=str(tmp_path / "bert"), label="stars", is_ordinal=True)
-    ready = prepare_texts(Recipe(data=str(path), texts=task, conditioning="none", split_by="row"))
+    task = Classification(checkpoint=str(tmp_path / "bert"), label="stars", is_ordinal=True)
+    ready = prepare_texts(Recipe(data=str(path), task=task, conditioning="none", split_by="row"))
     assert ready.labels == ("1", "2", "10")
     assert ready.table["text"].to_pylist() == ["2019", "2020", "2021"] * 20
     found = ready.texts["train"].dataset.labels

@@ -8,9 +8,9 @@ import torch
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.runs import as_row
 from contextual_bert.runs.registry import check_conditioning, check_kind, check_study
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
-RECIPE = Recipe(data="days.parquet", items="items", training={"learning_rate": 0.1})
+RECIPE = Recipe(data="days.parquet", task=SetCompletion(items="items"), training={"learning_rate": 0.1})
 
 
 def test_names_are_checked_before_anything_is_read() -> None:

@@ -15,10 +15,10 @@ from contextual_bert.runs.run_directories import (
     load_recipe,
     remember_recipe,
 )
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 DIGESTS = {"split_digest": "80e4"}
-RECIPE = Recipe(data="days.parquet", items="items", training={"learning_rate": 0.1})
+RECIPE = Recipe(data="days.parquet", task=SetCompletion(items="items"), training={"learning_rate": 0.1})
 
 
 def interrupted(directory: Path) -> Path:

@@ -12,7 +12,7 @@ from contextual_bert.errors import DataError
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.prepared_sets import prepare
 from contextual_bert.runs.run_table import read_data
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, Recipe, SetCompletion
 
 DROP = ReadSettings(on_bad_row="drop")
 
@@ -29,8 +29,7 @@ def files(tmp_path: Path, *cells: str) -> Recipe:
         data=days(tmp_path, "train.csv", ages),
         validation_data=days(tmp_path, "val.csv", [*ages[:40], *cells]),
         test_data=days(tmp_path, "test.csv", ages[:40]),
-        items="items",
-        policy=SetPolicy(separator=";"),
+        task=SetCompletion(items="items", policy=SetPolicy(separator=";")),
         min_customers=1,
     )
 
@@ -61,14 +60,14 @@ def test_rows_without_a_text_or_a_label_are_left_out_and_counted(tmp_path: Path)
     )
     path = tmp_path / "texts.parquet"
     pq.write_table(table, path)
-    recipe = Recipe(data=str(path), texts=TextTask(checkpoint="bert", text="text", label="mood"), reading=DROP)
+    recipe = Recipe(data=str(path), task=Classification(checkpoint="bert", text="text", label="mood"), reading=DROP)
     rows = read_data(recipe)
     assert rows.table["text"].to_pylist() == ["so it goes", "so"]
     noted = " ".join(read_lines(rows.table))
     assert noted == "rows left out as broken: 2 without a value of 'text', 1 without a value of 'mood'"
     with pytest.raises(DataError, match=r"texts.parquet, row 5, column 'text': odd"):
         raise DataError("odd", file=str(path), row=1, column="text")
-    assert read_data(Recipe(data=str(path), texts=recipe.texts)).table.num_rows == 5
+    assert read_data(Recipe(data=str(path), task=recipe.task)).table.num_rows == 5
     assert str(DataError("odd", file=str(path), row=1)).startswith(f"{path}, row 2")
 
 
@@ -81,7 +80,7 @@ def read_lines(table: pa.Table) -> list[str]:
 def test_lines_of_a_text_file_are_named_after_rows_were_left_out(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_text("order,item,who\n1,coat,ann\n,hat,ann\n1,bag,ann\n2,hat,\n2,sock,bob\n")
-    recipe = Recipe(data=str(path), items="item", customer="who", group_by=("order",), reading=DROP)
+    recipe = Recipe(data=str(path), task=SetCompletion(items="item", group_by=("order",)), customer="who", reading=DROP)
     rows = read_data(recipe)
     assert rows.table.select(["item", "who"]).to_pylist() == [
         {"item": ["coat", "bag"], "who": "ann"},
@@ -98,13 +97,25 @@ def test_a_sensitive_column_that_varies_within_groups_is_left_out(tmp_path: Path
     path = tmp_path / "long.csv"
     lines = [f"o{row // 3},i{row * 7 % 11},c{row // 30},{20 + row // 30},{row % 4}" for row in range(1200)]
     path.write_text("\n".join(["order,item,who,age,secret", *lines]) + "\n")
-    recipe = Recipe(data=str(path), items="item", customer="who", group_by=("order",), sensitive=("secret", "age"))
+    recipe = Recipe(
+        data=str(path),
+        task=SetCompletion(items="item", group_by=("order",)),
+        customer="who",
+        sensitive=("secret", "age"),
+    )
     found = inspect_table(recipe)
     assert found.schema is not None and found.schema.names == ("age",)
     ready = prepare(recipe)
     assert ready.processor.schema is not None and ready.processor.schema.feature("age").sensitive
     with pytest.raises(LookupError, match="'secert'"):
-        prepare(Recipe(data=str(path), items="item", customer="who", group_by=("order",), sensitive=("secert",)))
+        prepare(
+            Recipe(
+                data=str(path),
+                task=SetCompletion(items="item", group_by=("order",)),
+                customer="who",
+                sensitive=("secert",),
+            )
+        )
 
 
 def test_a_word_of_customers_who_were_left_out_is_no_word_of_train_or_inspect(tmp_path: Path) -> None:
@@ -117,9 +128,12 @@ def test_a_word_of_customers_who_were_left_out_is_no_word_of_train_or_inspect(tm
     assert num_rows == 5
     made.save(tmp_path / "split.json")
     recipe = Recipe(
-        data=str(path), items="items", customer="who", split=str(tmp_path / "split.json"),
-        policy=SetPolicy(separator=";"), min_customers=1,
-    )  # fmt: skip
+        data=str(path),
+        task=SetCompletion(items="items", policy=SetPolicy(separator=";")),
+        customer="who",
+        split=str(tmp_path / "split.json"),
+        min_customers=1,
+    )
     trained, found = prepare(recipe).processor.schema, inspect_table(recipe)
     assert trained is not None and found.schema is not None
     assert "hospice" not in trained.to_json() + found.schema.to_json() + str(found.notes)

@@ -228,8 +228,7 @@ def grown(outfits: Path, folder: Path) -> Path:
 def test_a_run_goes_on_from_another_with_new_items(
     finished: Path, outfits: Path, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = replace(
-        tiny_recipe,
+    recipe = tiny_recipe.changed(
         data=str(grown(outfits, tmp_path)),
         conditioning="global_state_update",
         init_from=str(finished),
@@ -271,8 +270,8 @@ def test_items_that_the_new_table_lacks_are_retired(finished: Path, outfits: Pat
     table = table.set_column(
         table.column_names.index("items"), "items", pa.array([[*dict.fromkeys(items)] for items in sets])
     )
-    recipe = replace(
-        tiny_recipe, conditioning="global_state_update", init_from=str(finished), model={}, retire_missing_items=True
+    recipe = tiny_recipe.changed(
+        conditioning="global_state_update", init_from=str(finished), model={}, retire_missing_items=True
     )
     ready = prepare(recipe, source=table)
     kept = [item for item in old if item not in gone]
@@ -290,7 +289,7 @@ def test_items_that_the_new_table_lacks_are_retired(finished: Path, outfits: Pat
     with pytest.raises(DataError, match="no set holds an item of"):
         prepare(recipe, source=strangers)
     with pytest.raises(ConfigurationError, match="retire_missing_items=True is about the items of an earlier run"):
-        replace(recipe, init_from=None)
+        recipe.changed(init_from=None)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +303,7 @@ def test_items_that_the_new_table_lacks_are_retired(finished: Path, outfits: Pat
 def test_what_a_run_that_goes_on_cannot_change(
     finished: Path, tiny_recipe: Recipe, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
-    recipe = replace(tiny_recipe, conditioning="global_state_update", init_from=str(finished), model={})
+    recipe = tiny_recipe.changed(conditioning="global_state_update", init_from=str(finished), model={})
     with pytest.raises(ConfigurationError, match=message):
         run(replace(recipe, **change), tmp_path / "run", is_quiet=True)
     assert not (tmp_path / "run" / "metrics.json").exists()
@@ -312,7 +311,7 @@ def test_what_a_run_that_goes_on_cannot_change(
 
 def test_going_on_from_nothing(tiny_recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="no complete run directory"):
-        run(replace(tiny_recipe, init_from=str(tmp_path / "nowhere")), tmp_path / "run", is_quiet=True)
+        run(tiny_recipe.changed(init_from=str(tmp_path / "nowhere")), tmp_path / "run", is_quiet=True)
 
 
 def test_a_comparison_is_resumable(tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,7 +414,7 @@ def test_a_context_is_fitted_and_never_far_behind_popularity(tiny_data: Prepared
 
 def test_a_baseline_with_context_needs_one(tiny_recipe: Recipe, tmp_path: Path) -> None:
     bare = tmp_path / "bare.parquet"
-    table = pq.read_table(tiny_recipe.data).select([tiny_recipe.items])
+    table = pq.read_table(tiny_recipe.data).select([tiny_recipe.set_task.items])
     pq.write_table(table, bare)
     recipe = as_row(replace(tiny_recipe, data=str(bare), customer=None, schema=None), "context_popularity")
     with pytest.raises(ConfigurationError, match="'context_popularity' needs a context"):
@@ -443,7 +442,7 @@ def test_data_prepared_for_another_recipe_are_refused(
     tiny_data: PreparedSets, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"another {next(iter(change))} than the recipe asks for"):
-        run(replace(tiny_data.recipe, **change), tmp_path, prepared=tiny_data, is_quiet=True)
+        run(tiny_data.recipe.changed(**change), tmp_path, prepared=tiny_data, is_quiet=True)
 
 
 def test_the_customers_of_a_part_are_those_of_its_sets(tiny_data: PreparedSets) -> None:
@@ -507,7 +506,7 @@ def test_rare_items_are_a_segment(finished: Path, tiny_data: PreparedSets) -> No
 def test_an_excluded_column_is_no_leak(tiny_recipe: Recipe) -> None:
     table = pq.read_table(tiny_recipe.data)
     table = table.append_column("size", pc.list_value_length(table["items"]))
-    own = replace(tiny_recipe, policy=SetPolicy(min_size=1))
+    own = tiny_recipe.changed(policy=SetPolicy(min_size=1))
     assert "'size' is the number of items" in "".join(prepare(own, source=table).lines())
     assert "'size'" not in "".join(prepare(replace(own, exclude=("size",)), source=table).lines())
 
@@ -515,7 +514,7 @@ def test_an_excluded_column_is_no_leak(tiny_recipe: Recipe) -> None:
 def test_a_leak_is_left_out_of_an_inferred_context(tiny_recipe: Recipe) -> None:
     table = pq.read_table(tiny_recipe.data)
     table = table.append_column("size", pc.list_value_length(table["items"]))
-    own = replace(tiny_recipe, policy=SetPolicy(min_size=1))
+    own = tiny_recipe.changed(policy=SetPolicy(min_size=1))
     ready = prepare(own, source=table)
     assert ready.processor.schema is not None
     assert "size" not in ready.processor.schema.names
@@ -614,7 +613,7 @@ def test_a_misspelt_method(tiny_recipe: Recipe, tmp_path: Path) -> None:
 
 def test_nothing_left_to_learn_from(tiny_recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no set of .* is left.*240 with fewer than 100 items"):
-        run(replace(tiny_recipe, policy=SetPolicy(min_size=100)), tmp_path, is_quiet=True)
+        run(tiny_recipe.changed(policy=SetPolicy(min_size=100)), tmp_path, is_quiet=True)
 
 
 def test_nothing_left_to_evaluate(tiny_recipe: Recipe, tmp_path: Path) -> None:

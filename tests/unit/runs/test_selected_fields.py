@@ -14,7 +14,7 @@ from contextual_bert.runs import attribute_run, prepare, run
 from contextual_bert.runs import selected_fields as selected
 from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 
 NUM_SETS = 1_400
 MODEL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -37,7 +37,10 @@ def table(num_sets: int = NUM_SETS, seed: int = 0) -> pa.Table:
 
 def recipe(**fields: object) -> Recipe:
     training = {"num_train_epochs": 1, "per_device_train_batch_size": 256}
-    return replace(Recipe(data="sets", items="items", exclude=("day",), model=MODEL, training=training), **fields)
+    return replace(
+        Recipe(data="sets", task=SetCompletion(items="items"), exclude=("day",), model=MODEL, training=training),
+        **fields,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from contextual_bert.data import split_by_time
 from contextual_bert.runs import prepare, prepare_texts
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.text_inspection import inspect_texts
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, Recipe, SetCompletion
 from contextual_bert_cli.main import app
 
 ROWS, DAYS = 1200, 120
-BY_TIME = Recipe(data="baskets.parquet", items="items", time="date", split_by="time")
+BY_TIME = Recipe(data="baskets.parquet", task=SetCompletion(items="items"), time="date", split_by="time")
 
 
 def baskets() -> pa.Table:
@@ -77,15 +77,15 @@ def test_parts_that_follow_one_another_are_a_split_by_time(how: str, tmp_path: P
     table = baskets()
     if how == "split file":
         split_by_time(table, "date", validation=0.1, test=0.1).save(tmp_path / "split.json")
-        recipe = Recipe(data="baskets", items="items", split=str(tmp_path / "split.json"))
+        recipe = Recipe(data="baskets", task=SetCompletion(items="items"), split=str(tmp_path / "split.json"))
     elif how == "column":
         table = table.append_column("part", pa.array(["train"] * 960 + ["validation"] * 120 + ["test"] * 120))
-        recipe = Recipe(data="baskets", items="items", split_column="part")
+        recipe = Recipe(data="baskets", task=SetCompletion(items="items"), split_column="part")
     else:
         names = [str(tmp_path / f"{part}.parquet") for part in ("train", "validation", "test")]
         for name, rows in zip(names, later_files(table), strict=True):
             pq.write_table(rows, name)
-        recipe = Recipe(data=names[0], items="items", validation_data=names[1], test_data=names[2])
+        recipe = Recipe(data=names[0], task=SetCompletion(items="items"), validation_data=names[1], test_data=names[2])
     schema = prepare(recipe, source=table if how != "file" else None).processor.schema
     assert schema is not None
     assert schema.names == ("date_weekday", "sex")
@@ -107,8 +107,8 @@ def test_texts_are_treated_alike(checkpoint: Path) -> None:
     labels[0] = "bad"
     table = table.append_column("text", pa.array([f"word{row % 7} word{row % 5}" for row in range(ROWS)]))
     table = table.append_column("label", pa.array(labels))
-    task = TextTask(checkpoint=str(checkpoint), text="text", label="label")
-    recipe = Recipe(data="reviews", texts=task, time="date", split_by="time")
+    task = Classification(checkpoint=str(checkpoint), text="text", label="label")
+    recipe = Recipe(data="reviews", task=task, time="date", split_by="time")
     found = inspect_texts(recipe, source=table, has_tokens=False)
     assert found.schema is not None
     assert found.schema.names == ("date_weekday", "sex")

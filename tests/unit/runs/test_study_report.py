@@ -10,12 +10,12 @@ from contextual_bert.evaluation import Cost, LabelPredictions, PairedRuns, Role,
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.runs.few_targets import FewTargets
 from contextual_bert.runs.narrative import findings
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import MaskedText, Recipe, SetCompletion
 
 ROWS = 300
 GSU, SHUFFLED, FROZEN = "global_state_update", "global_state_update_shuffled", "bert_concat_word"
 MA_BERT = "multi_attribute"
-PLAIN = Recipe(data="days.parquet", items="items", conditioning="none")
+PLAIN = Recipe(data="days.parquet", task=SetCompletion(items="items"), conditioning="none")
 RECIPES = {
     "none": PLAIN,
     "none_wide": replace(PLAIN, name="none_wide", is_control=True),
@@ -121,7 +121,7 @@ def test_a_control_stands_beside_the_row_of_its_size() -> None:
 
 @pytest.mark.parametrize(("model", "beside"), [({"num_extra_layers": 1}, "none"), ({}, "none_new_blocks")])
 def test_new_blocks_stand_beside_as_many(model: dict[str, int], beside: str) -> None:
-    plain = Recipe(data="texts.parquet", texts=TextTask(checkpoint="bert"), conditioning="none")
+    plain = Recipe(data="texts.parquet", task=MaskedText(checkpoint="bert"), conditioning="none")
     recipes = {
         "none": plain,
         "none_new_blocks": replace(plain, name="none_new_blocks", is_control=True, model={"num_extra_layers": 6}),

@@ -92,8 +92,9 @@ def test_a_script_that_is_imported_again_is_told_so(tmp_path: Path, outfits: Pat
     script.write_text(
         "from pathlib import Path\n"
         "from contextual_bert.runs import prepare, study\n"
-        "from contextual_bert.training import Recipe\n"
-        f"recipe = Recipe(data={str(outfits)!r}, items='items', customer='customer_id', conditioning='popularity')\n"
+        "from contextual_bert.training import Recipe, SetCompletion\n"
+        "task = SetCompletion(items='items')\n"
+        f"recipe = Recipe(data={str(outfits)!r}, task=task, customer='customer_id', conditioning='popularity')\n"
         "rows = [recipe, recipe.with_seed(1)]\n"
         "study('Two', rows, Path('runs'), prepared=prepare(recipe), num_jobs=2)\n"
     )

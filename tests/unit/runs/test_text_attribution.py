@@ -28,7 +28,7 @@ from contextual_bert.runs import (
 from contextual_bert.runs.permutation_importance import donor_of, with_permuted
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Recipe, task_on_texts
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 ROWS = 240
@@ -65,7 +65,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recipe]:
         kept = {"mood", "coin", "writer", *task.values()}
         recipes[head] = Recipe(
             data=str(folder / "texts.parquet"),
-            texts=TextTask(checkpoint=str(folder / "bert"), **task),
+            task=task_on_texts(checkpoint=str(folder / "bert"), **task),
             customer="writer",
             exclude=tuple(name for name in columns if name not in kept),
             test=0.4,

@@ -16,11 +16,11 @@ from contextual_bert.data import ReadSettings
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
 from contextual_bert.runs import inspect_table, inspect_texts, make_split, prepare_texts
 from contextual_bert.testing.heads import miniature_checkpoint
-from contextual_bert.training import Recipe, TextTask
+from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion
 
 ROWS = 200
-TASK = TextTask(checkpoint="nowhere", text="text", label="verdict")
-RECIPE = Recipe(data="reviews.parquet", texts=TASK)
+TASK = Classification(checkpoint="nowhere", text="text", label="verdict")
+RECIPE = Recipe(data="reviews.parquet", task=TASK)
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
 
@@ -47,7 +47,7 @@ def inspected(recipe: Recipe = RECIPE, **columns: Any) -> Any:
 
 
 def labelled(**changes: Any) -> Recipe:
-    return replace(RECIPE, texts=replace(TASK, **changes))
+    return replace(RECIPE, task=replace(TASK, **changes))
 
 
 def test_texts_labels_and_features_are_described() -> None:
@@ -212,7 +212,7 @@ def test_tags_and_entities_are_counted() -> None:
 
 
 def test_hidden_words_need_no_label() -> None:
-    found = inspect_texts(replace(RECIPE, texts=TextTask(checkpoint="x")), source=table(), has_tokens=False)
+    found = inspect_texts(replace(RECIPE, task=MaskedText(checkpoint="x")), source=table(), has_tokens=False)
     assert found.reading[-1] == "no --label: hidden words are learned (masked language model)"
     assert found.schema is not None
     assert found.schema.names == ("verdict", "sex")
@@ -242,8 +242,8 @@ def test_what_cannot_be_inspected() -> None:
         inspected(labelled(label="verdcit"))
     with pytest.raises(DataError, match=r"reviews.parquet, column 'text': the column is of type int64"):
         inspected(text=list(range(ROWS)))
-    with pytest.raises(ConfigurationError, match="inspect_table"):
-        inspect_texts(Recipe(data="days.parquet", items="items"), source=table())
+    with pytest.raises(ConfigurationError, match="sets of items, and this is for texts"):
+        inspect_texts(Recipe(data="days.parquet", task=SetCompletion(items="items")), source=table())
     assert inspect_table(RECIPE, source=table(), has_tokens=False).reading == inspected().reading
     row = int(make_split(RECIPE, table()).rows("train")[-1])
     ages = np.arange(float(ROWS))
@@ -266,10 +266,10 @@ def test_grades_are_read_with_the_decimal_mark(tmp_path: Path) -> None:
     path = tmp_path / "stars.csv"
     rows = [f"so it goes {row};{('1,5', '2,0', '2', '3,50')[row % 4]}" for row in range(200)]
     path.write_text("\n".join(["text;stars", *rows]) + "\n", encoding="utf-8")
-    task = TextTask(checkpoint="x", label="stars", is_ordinal=True)
-    recipe = Recipe(data=str(path), texts=task, reading=ReadSettings(decimal=","))
+    task = Classification(checkpoint="x", label="stars", is_ordinal=True)
+    recipe = Recipe(data=str(path), task=task, reading=ReadSettings(decimal=","))
     found = inspect_texts(recipe, has_tokens=False)
     assert any(line.startswith("3 grades, the lowest first: 1.5 (25.0%), 2 (50.0%), 3.5") for line in found.reading)
-    named = replace(recipe, texts=replace(task, is_ordinal=False))
+    named = replace(recipe, task=replace(task, is_ordinal=False))
     told = " ".join(inspect_texts(named, has_tokens=False).reading)
     assert "4 labels: " in told

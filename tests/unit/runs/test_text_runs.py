@@ -27,7 +27,7 @@ from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Recipe, TextTask, training_arguments
+from contextual_bert.training import Classification, Recipe, task_on_texts, training_arguments
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 TRAINING = {"num_train_epochs": 2, "per_device_train_batch_size": 16, "learning_rate": 1e-3}
@@ -78,11 +78,11 @@ def prepared(checkpoint: Path, table: Path) -> dict[str, PreparedTexts]:
     columns = ("text", "words", "tags", "verdict", "stars", "price")
     found: dict[str, PreparedTexts] = {}
     for head, task in HEADS.items():
-        texts = TextTask(checkpoint=str(checkpoint), **task)
+        texts = task_on_texts(checkpoint=str(checkpoint), **task)
         exclude = tuple(name for name in columns if name not in task.values())
         recipe = Recipe(
             data=str(table),
-            texts=texts,
+            task=texts,
             customer="writer",
             exclude=exclude,
             validation=0.2,
@@ -109,7 +109,7 @@ def metrics_of(directory: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("head", HEADS)
 def test_the_head_follows_from_the_table(prepared: dict[str, PreparedTexts], head: str) -> None:
     ready = prepared[head]
-    assert ready.head == head
+    assert ready.head == {"tags": "tagging", "masked_lm": "masked_text"}.get(head, head)
     assert ready.processor.schema is not None
     assert ready.processor.schema.names == ("sex",)
     writers = [set(ready.customers(part)) for part in ("train", "validation", "test")]  # pyright: ignore[reportArgumentType]
@@ -162,7 +162,7 @@ def test_a_model_is_built_with_the_attention_chosen(
     prepared: dict[str, PreparedTexts], head: str, is_from_scratch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = prepared[head]
-    recipe = replace(ready.recipe, device="cpu", texts=replace(ready.task, is_from_scratch=is_from_scratch))
+    recipe = replace(ready.recipe, device="cpu", task=replace(ready.task, is_from_scratch=is_from_scratch))
     work = task_of(replace(ready, recipe=recipe))
     for attention in ("eager", "sdpa"):
         monkeypatch.setattr("contextual_bert.runs.tasks.text.attention_for", lambda *_, chosen=attention: chosen)
@@ -225,7 +225,7 @@ def test_weights_that_are_replaced_in_their_place_are_others(
     prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path
 ) -> None:
     ready, folder = prepared["classification"], shutil.copytree(checkpoint, tmp_path / "start" / "bert")
-    recipe = replace(ready.recipe, texts=replace(ready.task, checkpoint=str(folder)), conditioning="none")
+    recipe = replace(ready.recipe, task=replace(ready.task, checkpoint=str(folder)), conditioning="none")
     run(recipe, tmp_path / "run", is_quiet=True)
     resolved = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]
     digests = prepare_texts(recipe).digests
@@ -234,7 +234,7 @@ def test_weights_that_are_replaced_in_their_place_are_others(
     save_file({name: 2 * weight for name, weight in weights.items()}, folder / "model.safetensors")
     now = prepare_texts(recipe).digests
     assert {name for name, digest in now.items() if digest != digests[name]} == {"checkpoint_digest"}
-    unread = replace(recipe, texts=replace(ready.task, checkpoint=str(folder), is_from_scratch=True))
+    unread = replace(recipe, task=replace(ready.task, checkpoint=str(folder), is_from_scratch=True))
     assert "checkpoint_digest" not in prepare_texts(unread).digests
 
 
@@ -333,8 +333,8 @@ def test_a_label_that_training_lacks_is_improbable_and_not_impossible(checkpoint
     texts, labels = ["good coat", "bad coat"] * 8, ["good", "bad"] * 7 + ["odd", "bad"]
     path = tmp_path / "reviews.parquet"
     pq.write_table(pa.table({"text": texts, "label": labels, "part": part}), path)
-    task = TextTask(checkpoint=str(checkpoint), text="text", label="label")
-    recipe = Recipe(data=str(path), texts=task, split_column="part", conditioning="tfidf")
+    task = Classification(checkpoint=str(checkpoint), text="text", label="label")
+    recipe = Recipe(data=str(path), task=task, split_column="part", conditioning="tfidf")
     ready = prepare_texts(recipe)
     report = run(ready.recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     assert report is not None
@@ -356,7 +356,7 @@ def test_a_baseline_predicts_what_it_was_scored_with(
     assert evaluate_run(folder).report.metrics["cross_entropy_nats"] == report.metrics["cross_entropy_nats"]
     rows = pa.array(ready.split.rows("test"))
     pipeline = TextPipeline.from_pretrained(folder)
-    found = pipeline.label_table(ready.table.take(rows), text=cast(Any, ready.recipe.texts).text, batch_size=7).table
+    found = pipeline.label_table(ready.table.take(rows), text=ready.recipe.text_task.text, batch_size=7).table
     predicted = found.column("predicted_label").combine_chunks()
     flat = predicted.flatten() if head == "tags" else predicted
     assert flat.to_pylist() == [labels.names[number] for number in labels.predicted.tolist()]
@@ -376,9 +376,9 @@ QUERY: dict[str, dict[str, Any]] = {"classification": {"text": "word1 word2"}, "
 
 def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
     own = prepared["classification"].recipe
-    task = replace(cast(TextTask, own.texts), label="stars", is_ordinal=True)
+    task = replace(own.text_task, label="stars", is_ordinal=True)
     exclude = ("words", "tags", "verdict", "price")
-    recipe = replace(own, texts=task, exclude=exclude, schema=None, conditioning="cnn_context", training=TRAINING)
+    recipe = replace(own, task=task, exclude=exclude, schema=None, conditioning="cnn_context", training=TRAINING)
     ready, folder = prepare_texts(recipe), tmp_path / "run"
     run(replace(recipe, training={**TRAINING, "context_dropout": 0.2}), folder, prepared=ready, is_quiet=True)
     answer = cast(Any, TextPipeline.from_pretrained(folder)({"text": "word1", "context": {"sex": "f"}, "guidance": 2}))
@@ -453,8 +453,9 @@ def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, Prep
 
 def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: dict[str, PreparedTexts]) -> None:
     recipe = prepared["classification"].recipe
-    assert recipe.texts is not None
-    scratch = replace(recipe, texts=replace(recipe.texts, is_from_scratch=True), model={"max_position_embeddings": 6})
+    scratch = replace(
+        recipe, task=replace(recipe.text_task, is_from_scratch=True), model={"max_position_embeddings": 6}
+    )
     ready = prepare_texts(replace(scratch, schema=None))
     with pytest.raises(
         ConfigurationError, match=r"max_position_embeddings=6 is too few: a text has 10 tokens.*max_length"
@@ -495,7 +496,7 @@ def test_values_that_training_never_shows_are_pointed_out(
 
 def started_from(ready: PreparedTexts, checkpoint: Path, model: dict[str, Any]) -> PreparedTexts:
     texts = replace(ready.task, checkpoint=str(checkpoint))
-    return replace(ready, recipe=replace(ready.recipe, texts=texts, conditioning="global_state_update", model=model))
+    return replace(ready, recipe=replace(ready.recipe, task=texts, conditioning="global_state_update", model=model))
 
 
 def test_a_label_is_read_as_the_checkpoint_was_trained(
@@ -578,8 +579,8 @@ def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, PreparedTe
 
 def test_grades_are_ordered(prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path) -> None:
     base = prepared["classification"].recipe
-    texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
-    recipe = replace(base, texts=texts, exclude=("words", "tags", "verdict", "price"), schema=None)
+    texts = Classification(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
+    recipe = replace(base, task=texts, exclude=("words", "tags", "verdict", "price"), schema=None)
     ready = prepare_texts(recipe)
     assert ready.labels == ("1", "3")
     run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
@@ -593,8 +594,8 @@ def test_grades_are_ordered(prepared: dict[str, PreparedTexts], checkpoint: Path
 def test_a_baseline_orders_grades_as_the_models_do(
     prepared: dict[str, PreparedTexts], checkpoint: Path, name: str
 ) -> None:
-    texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
-    recipe = replace(prepared["classification"].recipe, texts=texts, exclude=("words", "tags", "verdict", "price"))
+    texts = Classification(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
+    recipe = replace(prepared["classification"].recipe, task=texts, exclude=("words", "tags", "verdict", "price"))
     ready = prepare_texts(replace(recipe, schema=None, conditioning=name))
     model: Any = task_of(ready).build_model(ready.recipe)
     assert [each for each, _ in model.named_parameters() if "thresholds" in each] == ["head.output.thresholds"]
@@ -619,9 +620,9 @@ def test_a_new_head_starts_at_the_shares_of_training(
     prepared: dict[str, PreparedTexts], checkpoint: Path, name: str, task: dict[str, Any]
 ) -> None:
     """A head that the checkpoint has for as many labels is kept."""
-    texts = TextTask(checkpoint=str(checkpoint), **{"label": "verdict", **task})
+    texts = task_on_texts(checkpoint=str(checkpoint), **{"label": "verdict", **task})
     exclude = ("words", "tags", "verdict", "stars", "price")
-    recipe = replace(prepared["classification"].recipe, texts=texts, schema=None, conditioning=name)
+    recipe = replace(prepared["classification"].recipe, task=texts, schema=None, conditioning=name)
     ready = prepare_texts(replace(recipe, exclude=tuple(each for each in exclude if each != texts.label)))
     model: Any = task_of(ready).build_model(ready.recipe)
     column = ready.table.column(str(texts.label)).take(pa.array(ready.split.rows("train"))).to_pylist()
@@ -656,8 +657,8 @@ def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(
 
 def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None:
     table = pa.table({"text": ["so it goes"] * 40, "stars": ["10", "9", "8", "10"] * 10})
-    texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
-    recipe = Recipe(data="t.csv", texts=texts, conditioning="none")
+    texts = Classification(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
+    recipe = Recipe(data="t.csv", task=texts, conditioning="none")
     assert prepare_texts(recipe, source=table).labels == ("8", "9", "10")
 
 
@@ -677,18 +678,18 @@ def test_a_faulty_table_is_named(
 ) -> None:
     base = prepared["classification"].recipe
     with pytest.raises(error, match=words):
-        prepare_texts(replace(base, texts=TextTask(checkpoint=str(checkpoint), **change), schema=None, exclude=()))
+        prepare_texts(replace(base, task=task_on_texts(checkpoint=str(checkpoint), **change), schema=None, exclude=()))
 
 
 def test_decimals_are_labels(checkpoint: Path) -> None:
     table = pa.table({"text": ["word1", "word2"] * 20, "price": [Decimal("1.00"), Decimal("2.50")] * 20})
-    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint=str(checkpoint), label="price"), conditioning="none")
+    recipe = Recipe(data="t.csv", task=Classification(checkpoint=str(checkpoint), label="price"), conditioning="none")
     assert prepare_texts(recipe, source=table).labels == ("1", "2.5")
 
 
 def test_several_labels_a_text_are_no_tags(checkpoint: Path) -> None:
     table = pa.table({"text": ["word1", "word2"] * 20, "topics": [[1, 0], [0, 1]] * 20})
-    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint=str(checkpoint), label="topics"))
+    recipe = Recipe(data="t.csv", task=Classification(checkpoint=str(checkpoint), label="topics"))
     with pytest.raises(DataError, match=r"column 'topics'.*several labels a text are learned in Python"):
         prepare_texts(recipe, source=table)
 
@@ -733,13 +734,13 @@ def test_a_text_longer_than_the_checkpoint_reads_is_cut_and_counted(
     long = pq.read_table(table)
     texts = [" ".join(["word1"] * 40), *long.column("text").to_pylist()[1:]]
     long = long.set_column(0, "text", pa.array(texts)).select(["text", "sex", "verdict"])
-    task = TextTask(checkpoint=str(checkpoint), text="text", label="verdict")
-    recipe = Recipe(data="long.parquet", conditioning="none", texts=task, training=TRAINING, device="cpu")
+    task = Classification(checkpoint=str(checkpoint), text="text", label="verdict")
+    recipe = Recipe(data="long.parquet", conditioning="none", task=task, training=TRAINING, device="cpu")
     ready = prepare_texts(recipe, source=long)
     assert sum(texts.report.num_cut for texts in ready.texts.values()) == 1
     assert {texts.report.max_length for texts in ready.texts.values()} == {16}
     run(ready.recipe, tmp_path / "run", prepared=ready, is_quiet=True)
-    asked = prepare_texts(replace(recipe, texts=replace(task, max_length=17)), source=long)
+    asked = prepare_texts(replace(recipe, task=replace(task, max_length=17)), source=long)
     with pytest.raises(ConfigurationError, match=r"max_length=17 is not allowed. .* reads at most 16 tokens of a text"):
         task_of(asked).build_model(asked.recipe)
     task_of(asked).build_model(replace(asked.recipe, conditioning="ngrams"))
@@ -749,7 +750,7 @@ def test_truth_values_are_labels(checkpoint: Path, table: Path) -> None:
     rows = pq.read_table(table)
     is_good = [each == "good" for each in rows.column("verdict").to_pylist()]
     rows = rows.select(["text", "sex"]).append_column("good", pa.array(is_good))
-    recipe = Recipe(data="rows", texts=TextTask(checkpoint=str(checkpoint), text="text", label="good"))
+    recipe = Recipe(data="rows", task=Classification(checkpoint=str(checkpoint), text="text", label="good"))
     ready = prepare_texts(recipe, source=rows)
     assert ready.labels == ("false", "true")
     own = ready.texts["train"].dataset
@@ -774,9 +775,8 @@ def test_the_card_of_a_run_from_scratch_claims_no_weights_of_the_checkpoint(
     prepared: dict[str, PreparedTexts], tmp_path: Path
 ) -> None:
     base = prepared["classification"].recipe
-    assert base.texts is not None
     for is_from_scratch in (False, True):
-        recipe = replace(base, conditioning="none", texts=replace(base.texts, is_from_scratch=is_from_scratch))
+        recipe = base.changed(conditioning="none", is_from_scratch=is_from_scratch)
         write_card(tmp_path, recipe, {}, ())
         card = (tmp_path / "README.md").read_text(encoding="utf-8")
         assert ("It started from" in card, "It starts from" in card) == (not is_from_scratch,) * 2
@@ -806,10 +806,11 @@ def test_the_card_names_the_hub_and_no_folder(
         "fill-mask": {},
     }
     for tag, columns in tasks.items():
-        texts = TextTask(checkpoint=checkpoint, text="text", **columns)
-        recipe = Recipe(data="/home/ann/secret/d.csv", texts=texts, conditioning="none", split="/home/ann/s.json")
+        texts = task_on_texts(checkpoint=checkpoint, text="text", **columns)
+        task = texts.as_kind("tagging") if tag == "token-classification" else texts
+        recipe = Recipe(data="/home/ann/secret/d.csv", task=task, conditioning="none", split="/home/ann/s.json")
         lines = (f"leak: {checkpoint} was trained on it: --split {recipe.split}, {recipe.data}",)
-        write_card(tmp_path, recipe, {}, lines, has_tags=tag == "token-classification")
+        write_card(tmp_path, recipe, {}, lines)
         card = (tmp_path / "README.md").read_text(encoding="utf-8")
         head = card.split("---")[1]
         assert f"\npipeline_tag: {tag}\n" in head
@@ -818,22 +819,21 @@ def test_the_card_names_the_hub_and_no_folder(
         for private in ("/home", "ann", "runs/corpus", "./bert"):
             assert private not in card
         assert "It starts from `bert" in card or "It starts from `google-bert/" in card or "`corpus`" in card
-    scratch = replace(recipe, texts=replace(texts, is_from_scratch=True))
+    scratch = replace(recipe, task=replace(texts, is_from_scratch=True))
     write_card(tmp_path, scratch, {}, ())
     assert "base_model" not in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_card_reads_a_text_as_the_run_did() -> None:
-    task = TextTask(checkpoint="bert", text="text", label="verdict", pair="answer")
-    recipe = Recipe(data="d.csv", texts=task, conditioning="none")
+    task = Classification(checkpoint="bert", text="text", label="verdict", pair="answer")
+    recipe = Recipe(data="d.csv", task=task, conditioning="none")
     assert 'pipeline({"text": "...", "pair": "..."})' in about(recipe)
 
 
 def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
     """Whoever loads it need not know how that was."""
     recipe = prepared["classification"].recipe
-    assert recipe.texts is not None
-    recipe = replace(recipe, texts=replace(recipe.texts, truncation="head_tail", max_length=8), conditioning="none")
+    recipe = recipe.changed(truncation="head_tail", max_length=8, conditioning="none")
     run(replace(recipe, schema=None, training={"num_train_epochs": 1}), tmp_path / "run", is_quiet=True)
     pipeline = TextPipeline.from_pretrained(tmp_path / "run")
     query = {"text": "word1 word2 word3 word4 word5 word6 word7 word8"}

@@ -12,7 +12,7 @@ from contextual_bert.runs.prepared_sets import PreparedSets, prepare
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.sweep import train_missing
 from contextual_bert.runs.tasks import task_of
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert.training.defaults import default_epochs, steps_of_epoch
 
 ROWS = 200
@@ -22,7 +22,9 @@ SMALL = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "nu
 @pytest.fixture(scope="module")
 def ready() -> PreparedSets:
     table = pa.table({"items": [[f"a-{row % 7}", f"b-{row % 5}"] for row in range(ROWS)]})
-    recipe = Recipe(data="memory", items="items", conditioning="none", model=SMALL, validation=0.2, test=0.2)
+    recipe = Recipe(
+        data="memory", task=SetCompletion(items="items"), conditioning="none", model=SMALL, validation=0.2, test=0.2
+    )
     return prepare(recipe, source=table)
 
 

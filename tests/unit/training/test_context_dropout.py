@@ -18,7 +18,7 @@ from contextual_bert.models import (
     ContextualBertForSequenceClassification,
 )
 from contextual_bert.runs import PreparedSets, run
-from contextual_bert.training import ContextualBertTrainer, Recipe, training_arguments
+from contextual_bert.training import ContextualBertTrainer, Recipe, SetCompletion, training_arguments
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 BRIEF = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False, "report_to": []}
@@ -181,11 +181,11 @@ def test_texts_are_trained_with_it_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["context_dropout", "field_dropout"])
 def test_a_rate_that_is_no_share(tmp_path: Path, name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"{name}=.*number from 0 to below 1"):
-        Recipe(data="a", items="b", training={name: value})
+        Recipe(data="a", task=SetCompletion(items="b"), training={name: value})
     with pytest.raises(ConfigurationError, match=f"{name}=.*number from 0 to below 1"):
         training_arguments(tmp_path, device="cpu", **{name: value})
 
 
 def test_a_rate_given_to_the_model_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'field_dropout' is a setting of the training"):
-        Recipe(data="a", items="b", model={"field_dropout": 0.1})
+        Recipe(data="a", task=SetCompletion(items="b"), model={"field_dropout": 0.1})

@@ -10,15 +10,24 @@ import torch
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
-from contextual_bert.training import ContextualTrainingArguments, Recipe, TextTask, devices, training_arguments
+from contextual_bert.training import (
+    ContextualTrainingArguments,
+    MaskedText,
+    Recipe,
+    SetCompletion,
+    devices,
+    training_arguments,
+)
 
 RECIPE = Recipe(
     data="days.parquet",
-    items="codes",
+    task=SetCompletion(
+        items="codes",
+        policy=SetPolicy(drop_items=("a",), drop_prefixes=("18", "19"), min_count=3, max_size=8, longer="sample"),
+    ),
     customer="person",
     time="date",
     split_by="time",
-    policy=SetPolicy(drop_items=("a",), drop_prefixes=("18", "19"), min_count=3, max_size=8, longer="sample"),
     exclude=("weight",),
     conditioning="concat",
     model={"hidden_size": 16},
@@ -27,6 +36,10 @@ RECIPE = Recipe(
     dtype="bfloat16",
     seed=5,
 )
+
+
+def of_task(**changes: Any) -> dict[str, Any]:
+    return {"task": {**RECIPE.to_dict()["task"], **changes}}
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -41,10 +54,16 @@ def test_round_trip(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"condtioning": "none"}, "unknown key 'condtioning'. Did you mean 'conditioning'"),
-        ({"policy": {"min_sise": 3}}, "unknown key 'policy.min_sise'. Did you mean 'min_size'"),
-        ({"policy": {"min_size": "three"}}, "policy.min_size='three': input should be a valid integer"),
-        ({"policy": 3}, "policy=3, which is no record"),
-        ({"policy": None}, "policy=None: "),
+        (of_task(policy={"min_sise": 3}), "unknown key 'task.policy.min_sise'. Did you mean 'min_size'"),
+        (of_task(policy={"min_size": "three"}), "task.policy.min_size='three': input should be a valid integer"),
+        (of_task(policy=3), "task.policy=3: "),
+        (of_task(policy=None), "task.policy=None: "),
+        (of_task(label="stars"), "unknown key 'task.label'"),
+        (of_task(kind="set_completoin"), "No task 'set_completoin'. Did you mean 'set_completion'"),
+        (of_task(kind=None), "No task None"),
+        ({"task": "set_completion"}, "task='set_completion', which is no record"),
+        ({"task": {"kind": "set_completion"}}, "lacks task.items"),
+        ({"task": {"kind": "classification", "text": "text", "checkpoint": "bert"}}, "lacks task.label"),
         ({"data": 5}, "data=5: input should be a valid string"),
         ({"training": ["learning_rate"]}, r"training=\['learning_rate'\]: input should be a valid dictionary"),
         ({"split_by": "person"}, "split_by='person': input should be 'customer', 'time' or 'row'"),
@@ -62,7 +81,7 @@ def test_a_column_that_is_excluded_is_not_sensitive() -> None:
         replace(RECIPE, sensitive=("age", "weight"))
 
 
-@pytest.mark.parametrize("name", ["data", "items"])
+@pytest.mark.parametrize("name", ["data", "task"])
 def test_an_incomplete_recipe(name: str) -> None:
     content = {key: value for key, value in RECIPE.to_dict().items() if key != name}
     with pytest.raises(RunDirectoryError, match=f"lacks {name}"):
@@ -93,9 +112,9 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"model": {"vocab_size": 3}}, "'vocab_size' follows from the recipe"),
         ({"model": {"mask_token_id": 7}}, "'mask_token_id' follows from the recipe, .* can be set: attention_probs"),
         ({"model": {"classifier_pooling": "mean"}}, "'classifier_pooling' follows from the recipe"),
-        ({"items": None, "texts": TextTask(checkpoint="bert"), "model": {"hidden_size": 8}}, "'hidden_size' follows"),
+        ({"task": MaskedText(checkpoint="bert"), "model": {"hidden_size": 8}}, "'hidden_size' follows"),
         (
-            {"items": None, "texts": TextTask(checkpoint="bert"), "init_from": "runs/a"},
+            {"task": MaskedText(checkpoint="bert"), "init_from": "runs/a"},
             "a table of texts. Name a run to go on from as the checkpoint",
         ),
         ({"split_by": "customer"}, "customer=..."),
@@ -107,7 +126,7 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
 )
 def test_what_cannot_work_is_refused_at_once(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ContextualBertError, match=message):
-        Recipe(**{"data": "days.parquet", "items": "codes", **settings})
+        Recipe(data="days.parquet", task=SetCompletion(items="codes")).changed(**settings)
 
 
 def test_our_defaults_are_the_recipes(tmp_path: Path) -> None:
@@ -161,7 +180,7 @@ def test_the_first_epoch_with_one_mask(tmp_path: Path, epochs: float, first: int
 
 
 def test_the_name_of_a_row(tmp_path: Path) -> None:
-    recipe = Recipe(data="a", items="b", conditioning="concat")
+    recipe = Recipe(data="a", task=SetCompletion(items="b"), conditioning="concat")
     assert recipe.label == "concat"
     assert replace(recipe, is_context_shuffled=True).label == "concat_shuffled"
     assert replace(recipe, is_context_shuffled=True, name="noise").label == "noise"
@@ -173,7 +192,7 @@ def test_the_name_of_a_row(tmp_path: Path) -> None:
 def test_the_faster_dtype_is_stated_by_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
     monkeypatch.setattr(devices, "bfloat16_speed", lambda: 8.0)
-    with_instructions = Recipe(data="days.parquet", items="codes", device="cpu", dtype="auto")
+    with_instructions = Recipe(data="days.parquet", task=SetCompletion(items="codes"), device="cpu", dtype="auto")
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
     without = Recipe.from_dict({**with_instructions.to_dict(), "dtype": "auto"})
     assert (with_instructions.dtype, without.dtype) == ("bfloat16", "float32")

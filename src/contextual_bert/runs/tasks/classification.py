@@ -7,7 +7,7 @@ from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.runs.tasks.text import LabelTask
 
 
-class Classification(LabelTask):
+class ClassificationTask(LabelTask):
     """Classification of prepared texts; ordinal where the labels are grades."""
 
     model_class = ContextualBertForSequenceClassification

@@ -17,9 +17,10 @@ from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.objectives import MaskedObjective
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import MaskedText
 
 
-class MaskedText(CountedTask[PreparedTexts], TextModelTask):
+class MaskedTextTask(CountedTask[PreparedTexts], TextModelTask):
     """Masked language modelling on prepared texts."""
 
     model_class = ContextualBertForMaskedLM
@@ -34,14 +35,14 @@ class MaskedText(CountedTask[PreparedTexts], TextModelTask):
         validation = settings["eval_dataset"]
         if validation is not None:
             special_ids = self._tokenizer.all_special_ids
-            most = self.ready.task.most_scored
+            most = self._task.most_scored
             settings = {**settings, "eval_dataset": EveryPosition(validation, leave_out=special_ids, most=most)}
         objective = MaskedObjective(arguments, self._tokenizer, self._collator(recipe))
         return ContextualBertTrainer(model, arguments, objective=objective, **settings)
 
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
         """Hide each token once, or a sample of them, and rank the true one."""
-        sampled = {"tokenizer": self._tokenizer, "most": self.ready.task.most_scored}
+        sampled = {"tokenizer": self._tokenizer, "most": self._task.most_scored}
         return score(cast(Any, model), dataset, **sampled, **settings)
 
     def observations(self, dataset: SequenceDataset) -> Observations:
@@ -63,8 +64,12 @@ class MaskedText(CountedTask[PreparedTexts], TextModelTask):
     def _tokenizer(self) -> Any:
         return self.ready.processor.tokenizer
 
+    @property
+    def _task(self) -> MaskedText:
+        return cast(MaskedText, self.ready.task)
+
     def _collator(self, recipe: Recipe) -> TextMaskingCollator:
-        tokenizer, task = self._tokenizer, self.ready.task
+        tokenizer, task = self._tokenizer, self._task
         tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         return TextMaskingCollator(
             mask_id=tokenizer.mask_token_id,

@@ -14,7 +14,7 @@ from contextual_bert.runs.reporting import true_answers
 from contextual_bert.runs.tasks.text import TextModelTask
 
 
-class QuestionAnswering(TextModelTask):
+class QuestionAnsweringTask(TextModelTask):
     """Question answering on prepared questions and texts."""
 
     model_class = ContextualBertForQuestionAnswering

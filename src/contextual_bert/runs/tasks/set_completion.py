@@ -27,7 +27,7 @@ FREQUENCY_FEATURE = "masked item, times in training"
 FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
 
 
-class SetCompletion(CountedTask[PreparedSets]):
+class SetCompletionTask(CountedTask[PreparedSets]):
     """Set completion on prepared sets."""
 
     counted = ItemPopularity

@@ -11,7 +11,7 @@ from contextual_bert.training.recipe import Recipe
 BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
 
 
-class Tagging(LabelTask):
+class TaggingTask(LabelTask):
     """Tagging of the words of prepared texts."""
 
     model_class = ContextualBertForTokenClassification

@@ -1,0 +1,591 @@
+"""Tasks of a recipe: what is learned from which columns. One class a kind, told apart by ``kind`` in recipe.json.
+
+A class has the fields that its task reads and no others, so that a pair of settings that means nothing cannot be
+written. Names of columns and settings only: it reads no table and loads no checkpoint.
+"""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args
+
+from contextual_bert import context
+from contextual_bert.data.mask_rates import Unit, check_rates
+from contextual_bert.data.policies import SetPolicy
+from contextual_bert.errors import ConfigurationError, Message, did_you_mean
+from contextual_bert.models.truncation import Truncation
+from contextual_bert.options import MAIN, SETS, TEXTS, Option
+
+# Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
+SCORED_TOKENS = 2_000
+# Fields of a model's config that a recipe may set.
+ALL_FIELDS = ("attention_probs_dropout_prob", "hidden_dropout_prob", "initializer_range", "num_hidden_layers")
+NEW_FIELDS = (  # of a model all of whose weights are new
+    "hidden_act",
+    "hidden_size",
+    "intermediate_size",
+    "layer_norm_eps",
+    "max_position_embeddings",
+    "num_attention_heads",
+)
+SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "softmax_over", "tie_word_embeddings")
+TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """Base of the tasks of a recipe.
+
+    Attributes:
+        kind: the name of the task, a key of ``TASK_SETTINGS``.
+    """
+
+    kind: str = field(init=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that are read or learned, beside the context."""
+        return ()
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """Return the columns that put rows together, where the table has one item a row."""
+        return ()
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Return the columns of texts, which are read as they are spelt."""
+        return ()
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """Return the columns that name things."""
+        return ()
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Return the columns of which no cell may be missing."""
+        return ()
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of a model's config that a recipe may set."""
+        return ALL_FIELDS
+
+    @property
+    def run_to_start_from(self) -> str | None:
+        """Return the run whose vocabulary and weights are gone on from, where a field names one."""
+        return None
+
+    def as_kind(self, kind: str) -> "TaskSettings":
+        """Return the task as the data show it; see ``Classification``."""
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, ``kind`` first."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCompletion(TaskSettings):
+    """Predict the masked items of a set from the others.
+
+    Args:
+        items: column of items: a list a row, text with a separator between items, or one item a row with ``group_by``.
+        group_by: columns that name a set, where the table has one item a row: the rows of an order become its set. A
+            column that varies within a set is no context. Several columns name a set together, such as the customer
+            and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
+        policy: which items and sets are kept.
+        init_from: run directory to start from; its vocabulary is kept and new items are appended.
+        retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
+            so they are candidates no more.
+
+    Raises:
+        ConfigurationError: a column that is named twice, or settings that do not go together.
+
+    Example:
+        >>> SetCompletion(items="item", group_by="order").group_by
+        ('order',)
+    """
+
+    kind: str = field(default="set_completion", init=False)
+    items: Annotated[
+        str,
+        Option(
+            "Column of items: a list a row, or text with --separator between items.",
+            MAIN,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ]
+    group_by: Annotated[
+        tuple[str, ...],
+        Option(
+            "Where the table has one item a row: the columns that name a set, such as order; repeatable or with "
+            "commas. A cell is then one item, unless --separator names another mark than the comma.",
+            SETS,
+            metavar="A,B",
+            is_of_data=True,
+        ),
+    ] = ()
+    policy: SetPolicy = field(default_factory=SetPolicy)
+    init_from: Annotated[
+        str | None,
+        Option(
+            "Run to start from: its vocabulary and schema are kept, new items appended.",
+            SETS,
+            metavar="RUN",
+            form="path",
+        ),
+    ] = None
+    retire_missing_items: Annotated[
+        bool,
+        Option(
+            "With --init-from: items of that run that the table lacks leave the vocabulary and are proposed no more.",
+            SETS,
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        # A single name is as good as a tuple of it.
+        names = (self.group_by,) if isinstance(cast(object, self.group_by), str) else tuple(self.group_by)
+        object.__setattr__(self, "group_by", names)
+        if self.items in names:
+            raise ConfigurationError(
+                "names the column of items",
+                setting="group_by",
+                value=names,
+                fix="Name the column that says which set a row belongs to.",
+            )
+        if len({*names}) < len(names):
+            raise ConfigurationError("names a column twice", setting="group_by", value=names, fix="Name it once.")
+        if self.retire_missing_items and self.init_from is None:
+            raise ConfigurationError(
+                "is about the items of an earlier run, and none is named",
+                setting="retire_missing_items",
+                value=True,
+                fix=Message("Name the run with {init_from}, or leave it out.", init_from=...),
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the column of items."""
+        return (self.items,)
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """Return ``group_by``."""
+        return self.group_by
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """Return the column of items."""
+        return (self.items,)
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Return the columns that name a set."""
+        return self.group_by
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of a new model of sets."""
+        return (*ALL_FIELDS, *SET_FIELDS, *NEW_FIELDS)
+
+    @property
+    def run_to_start_from(self) -> str | None:
+        """Return ``init_from``."""
+        return self.init_from
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTask(TaskSettings):
+    """Base of the tasks on texts: the column, and the checkpoint that reads it.
+
+    Args:
+        text: column of texts; of lists of words where tags are learned.
+        checkpoint: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from: weights and
+            tokenizer; the baselines take its tokenizer.
+        max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
+        is_from_scratch: take the sizes and the tokenizer of the checkpoint and draw all weights.
+    """
+
+    text: Annotated[
+        str,
+        Option(
+            "Column of texts, in place of --items; of lists of words where tags are learned.",
+            MAIN,
+            metavar="COLUMN",
+            has_default=False,
+            is_of_data=True,
+        ),
+    ] = "text"
+    checkpoint: Annotated[
+        str,
+        Option(
+            "With --text: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from.",
+            MAIN,
+            metavar="BERT",
+            is_of_data=True,
+        ),
+    ]
+    max_length: Annotated[
+        int | None,
+        Option(
+            "With --text: tokens kept of a text; default: what the checkpoint allows.",
+            TEXTS,
+            minimum=3,
+            is_of_data=True,
+        ),
+    ] = None
+    is_from_scratch: Annotated[
+        bool,
+        Option("With --text: take the checkpoint's sizes and tokenizer, not its weights.", TEXTS, name="from-scratch"),
+    ] = False
+
+    def __post_init__(self) -> None:
+        named = {name: getattr(self, name, None) for name in COLUMN_FIELDS}
+        named = {name: column for name, column in named.items() if column is not None}
+        for name, column in named.items():
+            twice = [other for other in named if other != name and named[other] == column]
+            if twice:
+                raise ConfigurationError(
+                    Message(f"and {{{twice[0]}}} are one column", **{twice[0]: column}),
+                    setting=name,
+                    value=column,
+                    fix="Give each a column of its own.",
+                )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that are read or learned, beside the context."""
+        named = (getattr(self, name, None) for name in COLUMN_FIELDS)
+        return tuple(column for column in named if column is not None)
+
+    @property
+    def second(self) -> str | None:
+        """The column of what is read beside the text: of second texts, or of questions."""
+        return None
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Return the columns of texts. Answers are read whatever they look like, and keep their type."""
+        return tuple(name for name in (self.text, self.second) if name is not None)
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Return the columns of texts."""
+        return self.text_columns
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of a model from a checkpoint, which decides its sizes unless all weights are drawn."""
+        return (*ALL_FIELDS, *TEXT_FIELDS, *(NEW_FIELDS if self.is_from_scratch else ()))
+
+
+# Fields of tasks on texts that name columns. A class without one of them says so.
+COLUMN_FIELDS = ("text", "label", "pair", "question", "answer", "answer_start")
+_TruncationField = Annotated[
+    Truncation, Option("What is kept of longer texts: the beginning, or a quarter and the end.", TEXTS)
+]
+
+
+def _check_word(task: object, name: str, known: tuple[str, ...]) -> None:
+    value: Any = getattr(task, name)
+    if value not in known:
+        raise ConfigurationError("is unknown", setting=name, value=value, allowed=did_you_mean(value, known))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelTask(TextTask):
+    """Base of the tasks with a column of labels.
+
+    Args:
+        label: column to learn.
+        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+    """
+
+    label: Annotated[
+        str,
+        Option(
+            "With --text: labels, or lists of tags; left out, hidden words are learned (masked language model).",
+            MAIN,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ]
+    truncation: _TruncationField = "head"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_word(self, "truncation", get_args(Truncation))
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """Return the column of labels."""
+        return (self.label,)
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Return the columns of texts and labels."""
+        return (*self.text_columns, self.label)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(LabelTask):
+    """Learn a label, or a grade, for each text, or pair of texts.
+
+    A column of lists of labels makes it ``Tagging``: a prepared recipe has that in its place.
+
+    Args:
+        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
+        label: column to learn: names or whole numbers of classes.
+        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        pair: column of second texts.
+        is_ordinal: the labels are grades of one scale: numbers, or the words of ``order``.
+        order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
+
+    Raises:
+        ConfigurationError: settings that do not go together.
+
+    Example:
+        >>> Classification(text="review", label="stars", checkpoint="bert-base-uncased", is_ordinal=True).truncation
+        'head'
+    """
+
+    kind: str = field(default="classification", init=False)
+    question: ClassVar[None] = None
+    answer: ClassVar[None] = None
+    answer_start: ClassVar[None] = None
+    pair: Annotated[
+        str | None, Option("With --text: column of second texts.", TEXTS, metavar="COLUMN", is_of_data=True)
+    ] = None
+    is_ordinal: Annotated[
+        bool,
+        Option(
+            "The labels are grades of one scale: numbers, halves too; words need --order. Classes are mostly better.",
+            TEXTS,
+            name="ordinal",
+            is_of_data=True,
+        ),
+    ] = False
+    order: Annotated[
+        tuple[str, ...],
+        Option(
+            "The labels are grades of one scale: all of them, the lowest first, as bad,fair,good; repeatable or with "
+            "commas.",
+            TEXTS,
+            metavar="A,B",
+            is_of_data=True,
+        ),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_order()
+
+    @property
+    def second(self) -> str | None:
+        """Return the column of second texts."""
+        return self.pair
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """Return the column of labels. Grades without an order are numbers: 1,5 and 1.50 as the decimal mark says."""
+        return () if self.is_ordinal and not self.order else (self.label,)
+
+    def as_kind(self, kind: str) -> TaskSettings:
+        """Return the task as the data show it: with lists of labels it is tagging.
+
+        Raises:
+            ConfigurationError: a setting that tagging does not have.
+        """
+        if kind != "tagging":
+            return self
+        own = {each.name for each in fields(Tagging) if each.init}
+        return Tagging(**{each.name: getattr(self, each.name) for each in fields(self) if each.name in own})
+
+    def _check_order(self) -> None:
+        given: Any = self.order
+        if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+            raise ConfigurationError(
+                "is not allowed",
+                setting="order",
+                value=given,
+                fix="Give the labels as text, in a list, the lowest first.",
+            )
+        order = tuple(context.canonical(each) for each in given)
+        object.__setattr__(self, "order", order)
+        if not order:
+            return
+        twice = [name for number, name in enumerate(order) if name in order[:number]]
+        if twice:
+            raise ConfigurationError(
+                f"names {twice[0]!r} twice", setting="order", value=list(order), fix="Name each label once."
+            )
+        if len(order) < 2:
+            raise ConfigurationError(
+                "names one label", setting="order", value=list(order), fix="Name two labels or more, the lowest first."
+            )
+        object.__setattr__(self, "is_ordinal", True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagging(LabelTask):
+    """Learn a label for each word of a text.
+
+    Args:
+        text: column of lists of words.
+        checkpoint, max_length, is_from_scratch: as for all tasks on texts.
+        label: column of lists of tags, one a word.
+        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+
+    Example:
+        >>> Tagging(text="tokens", label="tags", checkpoint="bert-base-cased").columns
+        ('tokens', 'tags')
+    """
+
+    kind: str = field(default="tagging", init=False)
+    pair: ClassVar[None] = None
+    question: ClassVar[None] = None
+    answer: ClassVar[None] = None
+    answer_start: ClassVar[None] = None
+    is_ordinal: ClassVar[bool] = False
+    order: ClassVar[tuple[str, ...]] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionAnswering(TextTask):
+    """Learn the piece of a text that answers a question. Longer texts are read in windows, and nothing is cut.
+
+    Args:
+        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
+        question: column of questions.
+        answer: column to learn: the piece of each text that answers its question, empty where the text has none.
+        answer_start: column of the character at which an answer begins, from 0 on; None: where the text has it first.
+
+    Example:
+        >>> task = QuestionAnswering(text="menu", question="asked", answer="found", checkpoint="bert-base-uncased")
+        >>> task.text_columns
+        ('menu', 'asked')
+    """
+
+    kind: str = field(default="question_answering", init=False)
+    label: ClassVar[None] = None
+    pair: ClassVar[None] = None
+    truncation: ClassVar[Truncation] = "head"
+    is_ordinal: ClassVar[bool] = False
+    order: ClassVar[tuple[str, ...]] = ()
+    question: Annotated[
+        str,
+        Option(
+            "With --text and --answer: questions, each about the text of its row.",
+            TEXTS,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ]
+    answer: Annotated[
+        str,
+        Option(
+            "With --question: the piece of the text that answers it, letter by letter; empty where there is none.",
+            TEXTS,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ]
+    answer_start: Annotated[
+        str | None,
+        Option(
+            "With --answer: the character where it begins, from 0 on; left out, where it is first.",
+            TEXTS,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
+
+    @property
+    def second(self) -> str | None:
+        """Return the column of questions."""
+        return self.question
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedText(TextTask):
+    """Learn the hidden tokens of a text from the others.
+
+    Args:
+        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
+        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        masking: what is hidden: "token", "word" or "span".
+        mask_rate: share of the tokens that is hidden.
+        max_mask_rate: the largest share, where each text has one of its own between the two; for a model that is to
+            draw texts from nothing.
+        scored_tokens: tokens of each part that are hidden to choose the epoch and for the final numbers: a number, or
+            "all". None: ``SCORED_TOKENS``.
+
+    Raises:
+        ConfigurationError: a share or a number that cannot be.
+
+    Example:
+        >>> MaskedText(text="menu", checkpoint="bert-base-uncased").most_scored
+        2000
+    """
+
+    kind: str = field(default="masked_text", init=False)
+    label: ClassVar[None] = None
+    pair: ClassVar[None] = None
+    question: ClassVar[None] = None
+    answer: ClassVar[None] = None
+    answer_start: ClassVar[None] = None
+    is_ordinal: ClassVar[bool] = False
+    order: ClassVar[tuple[str, ...]] = ()
+    truncation: _TruncationField = "head"
+    masking: Annotated[Unit, Option("With --text and no --label: what is hidden.", TEXTS)] = "token"
+    mask_rate: Annotated[float, Option("With --text and no --label: share of tokens hidden.", TEXTS)] = 0.15
+    max_mask_rate: Annotated[
+        float | None,
+        Option(
+            "Each text hides a share of its own, between --mask-rate and this: 1 for a run that sample draws from.",
+            TEXTS,
+            metavar="SHARE",
+        ),
+    ] = None
+    scored_tokens: Annotated[
+        int | Literal["all"] | None,
+        Option(
+            "With --text and no --label: hidden tokens scored of each part, drawn by a hash (default 2000).",
+            TEXTS,
+            metavar="NUMBER|all",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_word(self, "truncation", get_args(Truncation))
+        _check_word(self, "masking", get_args(Unit))
+        check_rates(self.mask_rate, self.max_mask_rate, name="mask_rate")
+        number: Any = self.scored_tokens
+        if number is not None and number != "all" and (type(number) is not int or number < 1):
+            raise ConfigurationError(
+                "is not allowed",
+                setting="scored_tokens",
+                value=number,
+                fix="Give a whole number of at least 1, or 'all'.",
+            )
+
+    @property
+    def most_scored(self) -> int | None:
+        """Return the largest number of hidden tokens that are scored in a part; None for all."""
+        chosen = SCORED_TOKENS if self.scored_tokens is None else self.scored_tokens
+        return chosen if isinstance(chosen, int) else None
+
+
+AnyTextTask = Classification | Tagging | QuestionAnswering | MaskedText
+TEXT_TASKS: tuple[type[AnyTextTask], ...] = (Classification, Tagging, QuestionAnswering, MaskedText)
+# Kind -> its class, as recipe.json names it. ``register_task`` of contextual_bert.runs adds one.
+TASK_SETTINGS: dict[str, type[TaskSettings]] = {
+    "set_completion": SetCompletion,
+    "classification": Classification,
+    "tagging": Tagging,
+    "question_answering": QuestionAnswering,
+    "masked_text": MaskedText,
+}
