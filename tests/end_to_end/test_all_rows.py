@@ -22,7 +22,7 @@ def of_texts(tmp_path: Path) -> tuple[Any, ...]:
     bert = tmp_path / "bert"
     config = BertConfig(vocab_size=23, max_position_embeddings=16, **SIZES)
     miniature_checkpoint(drawn_anew(BertForSequenceClassification(config)), bert)
-    rows = [f"word{number % 9} word{number % 7},{number % 2},{'ab'[number % 2]}" for number in range(60)]
+    rows = [f"word{number % 9} word{number % 7},{number % 2},{'ab'[number % 3 % 2]}" for number in range(60)]
     path = tmp_path / "texts.csv"
     path.write_text("text,label,shop\n" + "\n".join(rows) + "\n", encoding="utf-8")
     return (path, "--text", "text", "--label", "label", "--checkpoint", bert, "--epochs", 1, "--device", "cpu")

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy  # which imports scipy.special on its first use: reading a report needs it not
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import ConfigurationError
@@ -216,6 +215,8 @@ def cluster_intervals(
         [2.0, 5.0]
     """
 
+    from scipy.special import stdtrit  # noqa: PLC0415 - an export is served without scipy
+
     sizes = np.array([len(rows) for rows in groups])
     rows, group = np.concatenate(groups), np.repeat(np.arange(len(groups)), sizes)
     order = np.argsort(values[rows], kind="stable")  # the digits do not depend on the order of the rows
@@ -228,7 +229,7 @@ def cluster_intervals(
     with np.errstate(divide="ignore", invalid="ignore"):  # of one cluster the error is unknown
         variances = num_clusters / (num_clusters - 1) * np.bincount(pairs // width, weights=residuals**2) / sizes**2
         errors = np.where(num_clusters > 1, np.sqrt(variances), np.nan)
-    halves = scipy.special.stdtrit(np.maximum(num_clusters - 1, 1), 1 - _tail(level)) * errors
+    halves = stdtrit(np.maximum(num_clusters - 1, 1), 1 - _tail(level)) * errors
     # One NaN for all: by it equal reports are equal.
     numbers = (
         [number if number == number else math.nan for number in column.tolist()]

@@ -117,7 +117,9 @@ def check_trained(directory: str | Path) -> None:
     """Raise RunDirectoryError unless a folder holds a run or an export, by the names of its files.
 
     Example:
-        >>> check_trained("runs/verdict")
+        >>> check_trained("runs/no-run")
+        Traceback (most recent call last):
+        contextual_bert.errors.RunDirectoryError: ...
     """
     check_run(directory)
     folder = Path(directory)
