@@ -221,7 +221,7 @@ def test_times_of_different_machines_are_not_drawn(study):
 
 
 def test_what_was_not_measured_is_left_out(study_without_oracle):
-    bare = replace(study_without_oracle, curves=(), reports={}, paper={}, task=())
+    bare = replace(study_without_oracle, curves=(), reports={}, paper={}, texts=())
     assert [section.title for section in bare.sections()] == ["Methods", "Cost", "Notes"]
     assert Page(bare.to_html()).open == []
     assert "end of training" not in bare.to_markdown()
