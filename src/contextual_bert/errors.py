@@ -18,7 +18,16 @@ _rows_of_files: dict[str, Sequence[int]] = {}
 Key = str | int
 Spelling = Callable[[str, object], str]
 WITHHELD = "(withheld)"  # what stands for a value of a sensitive feature
-NAME: Any = object()  # in the place of a setting's value: the setting itself is named, without a value
+
+
+class _Name:
+    """Stands in the place of a setting's value: the setting itself is named, without a value."""
+
+    def __reduce__(self) -> str:
+        return "NAME"  # the same one in each process, and in each copy
+
+
+NAME: Any = _Name()
 
 
 def in_python(name: str, value: object) -> str:

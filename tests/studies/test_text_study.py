@@ -403,7 +403,7 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     write_manifest(scores.parent)
     other = shutil.copytree(checkpoint, tmp_path / "other")
     theirs = replace(data.prepared.recipe, task=replace(data.prepared.task, checkpoint=str(other)))
-    with pytest.raises(ConfigurationError, match=r"start.seed-0 holds a run with other settings \(texts.checkpoint"):
+    with pytest.raises(ConfigurationError, match=r"start.seed-0 holds a run with other settings \(task.checkpoint"):
         of_other = replace(data, prepared=replace(data.prepared, recipe=theirs))
         run_text_study(of_other, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
     # Of a study that was moved, or whose weights were not kept, the report can still be made.

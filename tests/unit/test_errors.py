@@ -47,6 +47,14 @@ def option(name: str, value: object) -> str:
     return f"--{name}" if value in (NAME, ...) else f"--{name} {value}"
 
 
+def test_a_setting_without_a_value_stays_without_one_elsewhere() -> None:
+    error = ConfigurationError(Message("needs {time}", time=NAME), setting="split_by")
+    for same in (sent(error), copy.deepcopy(error)):
+        assert same.value is NAME
+        assert str(same) == str(error) == "split_by needs time"
+        assert rendered(same, option) == "--split_by needs --time"
+
+
 @pytest.mark.parametrize(("kind", "builtin"), KINDS.items(), ids=lambda each: each.__name__)
 def test_every_error_keeps_its_parts(kind: type[ContextualBertError], builtin: type[Exception]) -> None:
     error = kind("is odd", allowed="Even numbers are allowed.", fix="Give 2.", value=3).at(TablePlace("a.csv", 0, "x"))

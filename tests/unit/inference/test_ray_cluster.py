@@ -82,7 +82,7 @@ def test_the_folder_is_the_same_and_finished_files_are_kept(
         complete_table_on_ray(
             run, sets, tmp_path / "new", settings=SETTINGS, cluster=RayCluster(address="auto"), shard_size=6
         )
-    with pytest.raises(ConfigurationError, match="device='cuda', and the Ray cluster has no GPU"):
+    with pytest.raises(ConfigurationError, match="device='cuda' is not there: the Ray cluster has no GPU"):
         complete_table_on_ray(run, sets, tmp_path / "new", settings=SETTINGS, cluster=RayCluster(device="cuda"))
     assert not (tmp_path / "new").exists(), "what cannot start leaves no folder"
     assert ray_cluster.workers_of(RayCluster()) == ("cpu", 2)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import torch
 
 from contextual_bert.errors import (
+    NAME,
     CheckpointError,
     ConfigurationError,
     ContextualBertError,
@@ -26,12 +27,14 @@ from contextual_bert.errors import (
     SettingPlace,
     TablePlace,
     UnknownNameError,
+    shown,
 )
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_manifest, complete_shard, model_digest
 from contextual_bert.json_text import json_text
 
+PLAIN = (str, int, type(None))  # values that arrive as they were; of others the text of the message does
 ANSWER = pa.schema(
     [
         *((name, pa.int64()) for name in ShardCounts._fields),
@@ -159,7 +162,9 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, ContextualBertError):
         kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in TOLD)
         place = {"kind": type(error.place).__name__, **vars(error.place)} if error.place is not None else None
-        parts = {"problem": error.problem, "allowed": error.allowed, "fix": error.fix}
+        parts: dict[str, Any] = {"problem": error.problem, "allowed": error.allowed, "fix": error.fix}
+        if error.value is not NAME:
+            parts["value"] = error.value if isinstance(error.value, PLAIN) else shown(error.value)
         return json_text({"kind": kind, "parts": parts, "place": place})
     if isinstance(error, OSError):
         file = str(error.filename) if error.filename is not None else None
@@ -173,6 +178,8 @@ def error_of(words: str) -> Exception:
     Example:
         >>> str(error_of(in_words(DataError("'x' is no number", row=3, column="age", fix="Give a number."))))
         "row 4, column 'age': 'x' is no number. Give a number. Rows count from 1."
+        >>> str(error_of(in_words(ConfigurationError("is too small", setting="top_k", value=0))))
+        'top_k=0 is too small'
     """
     told = json.loads(words)
     if (kind := TOLD.get(told["kind"])) is None:
