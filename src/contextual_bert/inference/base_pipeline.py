@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, QueryError, QueryPlace, SchemaError, UnknownNameError
 from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
-from contextual_bert.inference.capabilities import guidance_notes
+from contextual_bert.inference.capabilities import Model, guidance_notes
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.constraint_evaluation import Asked, Permitted, permitted_items
 from contextual_bert.inference.context_notes import ContextNotes
@@ -51,20 +51,11 @@ class Ranking(NamedTuple):
     excluded: NDArray[np.floating[Any]]
 
 
-class SetModel(Protocol):
+class SetModel(Model, Protocol):
     """Protocol of a model that completes sets, as a pipeline asks it: its settings and what it learned to go without.
 
     ``config``: a ``ContextualBertConfig``, or what has its fields.
     """
-
-    @property
-    def config(self) -> Any: ...
-
-    @property
-    def has_learned_anonymous(self) -> bool: ...
-
-    @property
-    def has_learned_absent_fields(self) -> bool: ...
 
     @property
     def unlearned_absences(self) -> tuple[str, ...]: ...

@@ -4,7 +4,7 @@ The schema, its bins and rare values are taken from the training part alone; the
 table, for a label is no secret but how often it occurs is. docs/protocol.md, "Splits".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import file_digest, sha256
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.arrow_types import is_list
-from contextual_bert.context import ContextSchema, outside_lines
+from contextual_bert.context import outside_lines
 from contextual_bert.data import Audit, SequenceDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import Split
@@ -326,10 +326,19 @@ class PreparedTexts(PreparedData):
         """Audit the texts: copies or customers in two parts, and columns of the context that tell the label."""
         if self.leaks is not None:
             return self.leaks
-        return _audit(self.recipe, self.split, self.table, self.processor.schema)
+        schema = self.processor.schema
+        return audit_of_texts(self.recipe, self.split, self.table, schema.columns if schema is not None else ())
 
 
-def _audit(recipe: Recipe, split: Split, table: pa.Table, schema: ContextSchema | None) -> Audit:
+def audit_of_texts(recipe: Recipe, split: Split, table: pa.Table, columns: Sequence[str]) -> Audit:
+    """Audit the texts of a recipe.
+
+    Args:
+        recipe: with a task on texts.
+        split: of the table.
+        table: its texts.
+        columns: those that are a context.
+    """
     task = recipe.text_task
     return audit_texts(
         split,
@@ -338,7 +347,7 @@ def _audit(recipe: Recipe, split: Split, table: pa.Table, schema: ContextSchema 
         pair=task.second,
         label=task.label,
         customer=recipe.customer,
-        columns=schema.columns if schema is not None else (),
+        columns=columns,
     )
 
 
@@ -412,7 +421,7 @@ def _prepared_texts(
         schema = found.schema if found is not None else None
         news += [*found.remarks(), *found.warnings()] if found is not None else []
         if schema is not None and recipe.schema is None and recipe.leaks == "drop":
-            leaks = _audit(recipe, split, table, schema)
+            leaks = audit_of_texts(recipe, split, table, schema.columns)
             schema, leaking = without_leaks(schema, leaks)
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
 from contextual_bert.context import ContextSchema, canonical
-from contextual_bert.data import Split, audit_texts, reading_lines
+from contextual_bert.data import Split, reading_lines
 from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import DataError, Message, place_of_row
@@ -35,7 +35,7 @@ from contextual_bert.runs.inspection import (
 )
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.runs.prepared_data import alike_values, inferred, leak_lines, not_context, without_leaks
-from contextual_bert.runs.prepared_texts import rows_in_parts
+from contextual_bert.runs.prepared_texts import audit_of_texts, rows_in_parts
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.text_starts import reader_of
 from contextual_bert.training.recipe import Recipe
@@ -98,19 +98,7 @@ def _inspected(
         looks.append(_labels(table, recipe, task, split) if task.label is not None else _Look([_HIDDEN], []))
     kept = {note.column for note in found.notes if note.kind is not None}
     columns = [name for name in table.column_names if name in kept]
-    leaks = (
-        audit_texts(
-            split,
-            table,
-            text=task.text,
-            pair=task.second,
-            label=task.label,
-            customer=recipe.customer,
-            columns=columns,
-        )
-        if split is not None
-        else None
-    )
+    leaks = audit_of_texts(recipe, split, table, columns) if split is not None else None
     schema, leaking = found.schema, tuple[str, ...]()
     if leaks is not None and recipe.leaks == "drop":
         schema, leaking = without_leaks(schema, leaks, overrides)
