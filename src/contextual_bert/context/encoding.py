@@ -38,7 +38,7 @@ class EncodedContext:
     vectors (rows, size + 1) float32, whose last component is 1 where the vector is missing.
 
     Args:
-        arrays: one array a feature. ``tensors`` shares their memory.
+        arrays: one array a feature that is read; silenced ones have none. ``tensors`` shares their memory.
         num_rows: number of rows.
         unknown: feature -> raw value that the schema does not know -> how often it occurred.
         shared: feature -> raw value that has the vector of a bucket, which rare values share -> how often it occurred.
@@ -108,7 +108,7 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
         )
     columns = _columns(schema.features, table, file=file)
     encoded = {feature.name: feature.encode(array, file=file) for feature, array in columns}
-    return _context(encoded, table.num_rows)
+    return _context(schema, encoded, table.num_rows)
 
 
 def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:
@@ -147,7 +147,7 @@ def encode_records(schema: ContextSchema, records: Sequence[Mapping[str, object]
     """
     columns = record_columns(schema, records)
     encoded = {feature.name: feature.encode(columns[feature.name]) for feature in schema.features}
-    return _context(encoded, len(records))
+    return _context(schema, encoded, len(records))
 
 
 def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[str, list[str]]:
@@ -208,9 +208,9 @@ def _columns(
         yield feature, array
 
 
-def _context(encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedContext:
+def _context(schema: ContextSchema, encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedContext:
     return EncodedContext(
-        arrays={name: column.values for name, column in encoded.items()},
+        arrays={feature.name: encoded[feature.name].values for feature in schema.read_features},
         num_rows=num_rows,
         unknown={name: column.unknown for name, column in encoded.items() if column.unknown},
         shared={name: column.shared for name, column in encoded.items() if column.shared},

@@ -89,6 +89,11 @@ class ContextSchema(BaseModel):
         return tuple(dict.fromkeys(feature.column for feature in self.features))
 
     @cached_property
+    def read_columns(self) -> tuple[str, ...]:
+        """The raw columns of the features that are not silenced, each once."""
+        return tuple(dict.fromkeys(feature.column for feature in self.features if not feature.silenced))
+
+    @cached_property
     def code_columns(self) -> tuple[str, ...]:
         """The raw columns that hold categories, and are to be read as they are spelt: "10.10" is not "10.1"."""
         numbers = {feature.column for feature in self.features if feature.cells == "numbers"}
@@ -96,9 +101,18 @@ class ContextSchema(BaseModel):
         return tuple(column for column in codes if column not in numbers)
 
     @cached_property
+    def read_features(self) -> tuple[Feature, ...]:
+        """The features that a model reads, in order: those that are not silenced.
+
+        Where every feature is silenced, all are read, and are missing in every row: a model has the context that its
+        config says.
+        """
+        return tuple(feature for feature in self.features if not feature.silenced) or self.features
+
+    @cached_property
     def layout(self) -> tuple[FeatureLayout, ...]:
-        """The shapes that the encoder is built from."""
-        return tuple(feature.layout for feature in self.features)
+        """The shapes that the encoder is built from, of ``read_features``."""
+        return tuple(feature.layout for feature in self.read_features)
 
     @cached_property
     def context_size(self) -> int:
@@ -168,7 +182,7 @@ class ContextSchema(BaseModel):
         Every feature keeps at least one component; what rounding leaves over goes to the largest remainders, the
         earlier feature first.
         """
-        num_features = len(self.features)
+        num_features = len(self.layout)
         if num_features == 0 or context_size < num_features:
             raise ConfigurationError(
                 f"a context of {num_features} features cannot have size {context_size}",
@@ -181,7 +195,7 @@ class ContextSchema(BaseModel):
         order = sorted(range(num_features), key=lambda index: (-remainders[index], index))
         for index in order[: context_size - sum(sizes)]:
             sizes[index] += 1
-        return self.with_embedding_sizes(dict(zip(self.names, sizes, strict=True)))
+        return self.with_embedding_sizes({shape.name: size for shape, size in zip(self.layout, sizes, strict=True)})
 
     def with_ranges(self, table: pa.Table) -> "ContextSchema":
         """A copy whose vectors have the range of these rows, where they had none; columns that are absent stay so.

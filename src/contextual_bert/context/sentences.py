@@ -41,7 +41,7 @@ def table_sentences(schema: ContextSchema, table: pa.Table) -> dict[str, pa.Arra
     table = without_views(table)
     first = {name: readers[0] for name, readers in _readers(schema).items()}
     columns = {
-        name: unmarked(table.column(name).combine_chunks(), first[name].missing_words) for name in schema.columns
+        name: unmarked(table.column(name).combine_chunks(), feature.missing_words) for name, feature in first.items()
     }
     days = {
         name: to_dates(columns[name], date_format=feature.date.date_format, column=name)
@@ -74,8 +74,11 @@ def record_sentences(schema: ContextSchema, records: Sequence[Mapping[str, objec
 
 
 def _readers(schema: ContextSchema) -> dict[str, list[Feature]]:
-    """Column -> the features that read it."""
-    return {name: [each for each in schema.features if each.column == name] for name in schema.columns}
+    """Column -> the features that read it, of ``read_features``."""
+    readers: dict[str, list[Feature]] = {}
+    for feature in schema.read_features:
+        readers.setdefault(feature.column, []).append(feature)
+    return readers
 
 
 def _days(column: str, readers: Sequence[Feature], records: Sequence[Mapping[str, object]]) -> pa.Array:
@@ -93,7 +96,9 @@ def _days(column: str, readers: Sequence[Feature], records: Sequence[Mapping[str
 
 
 def _said(feature: Feature, array: pa.Array) -> pa.Array:
-    """Return a sentence a row, null where nothing is known."""
+    """Return a sentence a row, null where nothing is known and of a silenced feature."""
+    if feature.silenced:
+        return pa.nulls(len(array), pa.string())
     values = feature.say(array)
     is_blank = pc.equal(pc.utf8_trim_whitespace(values), "")
     values = pc.if_else(is_blank, pa.scalar(None, pa.string()), values)

@@ -321,4 +321,4 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
 
     def _in_words(self, encoded: EncodedContext, sentences: Mapping[str, pa.Array]) -> EncodedContext:
         ids = {name: words.numpy() for name, words in word_ids(sentences, self.tokenizer).items()}
-        return EncodedContext(ids, encoded.num_rows)
+        return EncodedContext(ids, encoded.num_rows, unread=encoded.unread)

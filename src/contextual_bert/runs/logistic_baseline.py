@@ -109,7 +109,7 @@ class LogisticBaseline(nn.Module):
     def __init__(self, ready: PreparedTexts, name: str) -> None:
         super().__init__()
         reads, schema = LOGISTIC[name], ready.processor.schema
-        self.columns = [*schema.columns] if schema is not None and "context" in reads else []
+        self.columns = schema.read_columns if schema is not None and "context" in reads else ()
         self.vectors = SentenceVectors(ready) if name.startswith("embeddings") else None
         strengths = INVERSE_STRENGTHS if "validation" in ready.datasets else (DEFAULT_STRENGTH,)
         num_labels = len(ready.labels)
@@ -160,7 +160,7 @@ class LogisticBaseline(nn.Module):
         labels: Any = ready.datasets[part].labels
         table = ready.table.take(pa.array(_rows(ready, part)))
         texts = table.column(ready.task.text).to_pylist()
-        return texts, labels[labels != IGNORED_LABEL].numpy(), table.select(self.columns) if self.columns else None
+        return texts, labels[labels != IGNORED_LABEL].numpy(), table.select([*self.columns]) if self.columns else None
 
 
 def _rows(ready: PreparedTexts, part: str) -> NDArray[np.int64]:

@@ -203,7 +203,7 @@ class PreparedData:
             return withheld_lines(schema)
         codes, context = np.unique(customers, return_inverse=True)[1], self.datasets["train"].context
         lines = withheld_lines(schema)
-        for feature, layout in zip(schema.features, schema.layout, strict=True):
+        for feature, layout in zip(schema.read_features, schema.layout, strict=True):
             if layout.unknown_id is None or feature.date is not None:
                 continue
             ids = context[feature.name].numpy().reshape(len(codes), -1)

@@ -104,7 +104,7 @@ class PreparedSets(PreparedData):
         )
 
     def with_silenced(self, names: Iterable[str], *, selection: Sequence[str]) -> Self:
-        """The same sets, split and vocabulary; these features, and no others, are read as missing.
+        """The same sets, split and vocabulary; these features, and no others, are not read.
 
         Args:
             names: of the features.

@@ -1,4 +1,4 @@
-"""A silenced feature: its values are checked, and read as missing."""
+"""A silenced feature: its values are checked, and no model reads them."""
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,7 @@ from contextual_bert.context import (
     encode_table,
 )
 from contextual_bert.context.absence import is_missing
+from contextual_bert.context.sentences import record_sentences, table_sentences
 from contextual_bert.errors import DataError, UnknownNameError
 
 SCHEMA = ContextSchema(
@@ -27,16 +28,37 @@ RECORD = {"sex": "m", "age": 45, "brands": ["hooli"], "photo": [0.5, 1.0]}
 
 
 @pytest.mark.parametrize("name", SCHEMA.names)
-def test_each_kind_is_missing_in_every_row_and_the_others_are_not(name: str) -> None:
+def test_each_kind_has_no_place_in_a_model_and_no_array(name: str) -> None:
     schema = SCHEMA.with_silenced([name])
-    arrays = encode_records(schema, [RECORD, RECORD]).arrays
-    assert {each: is_missing(values).tolist() for each, values in arrays.items()} == {
-        each: [each == name] * 2 for each in SCHEMA.names
-    }
-    table = pa.Table.from_pylist([RECORD])
-    encoded = encode_table(schema, table)
-    assert is_missing(encoded.arrays[name]).all()
-    assert not encoded.unknown
+    others = tuple(each for each in SCHEMA.names if each != name)
+    assert tuple(shape.name for shape in schema.layout) == others
+    assert schema.context_size == SCHEMA.context_size - SCHEMA.feature(name).layout.embedding_size
+    full = encode_records(SCHEMA, [RECORD, RECORD]).arrays
+    for encoded in (encode_records(schema, [RECORD, RECORD]), encode_table(schema, pa.Table.from_pylist([RECORD] * 2))):
+        assert tuple(encoded.arrays) == others
+        assert all((values == full[each]).all() for each, values in encoded.arrays.items())
+        assert not encoded.unknown
+
+
+def test_sizes_are_shared_among_the_features_that_are_read() -> None:
+    schema = SCHEMA.with_silenced(["age"]).with_context_size(40)
+    assert schema.context_size == sum(shape.embedding_size for shape in schema.layout) == 40
+    assert schema.feature("age") == SCHEMA.with_silenced(["age"]).feature("age")
+
+
+def test_where_all_are_silenced_all_are_missing() -> None:
+    schema = SCHEMA.with_silenced(SCHEMA.names)
+    assert schema.layout == SCHEMA.layout
+    assert all(is_missing(values).all() for values in encode_records(schema, [RECORD]).arrays.values())
+
+
+def test_no_word_is_said_of_it() -> None:
+    schema = ContextSchema(features=SCHEMA.features[:3]).with_silenced(["age"])
+    record = {name: RECORD[name] for name in schema.names}
+    assert tuple(record_sentences(schema, [record])) == ("sex", "brands")
+    assert tuple(table_sentences(schema, pa.Table.from_pylist([record]))) == ("sex", "brands")
+    said = record_sentences(schema.with_silenced(schema.names), [record])
+    assert {name: values.to_pylist() for name, values in said.items()} == {name: [None] for name in schema.names}
 
 
 def test_a_faulty_value_is_still_named() -> None:

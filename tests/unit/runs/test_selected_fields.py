@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from safetensors.numpy import load_file
 
 from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
@@ -13,6 +14,7 @@ from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.runs import attribute_run, prepare, run
 from contextual_bert.runs import selected_fields as selected
 from contextual_bert.runs.prepared_sets import PreparedSets
+from contextual_bert.runs.run_files import load_metrics
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
 from contextual_bert.training import Recipe, SetCompletion
 
@@ -54,8 +56,7 @@ def test_the_field_without_a_message_is_silenced_and_said(sets: pa.Table) -> Non
     schema = chosen.processor.schema
     assert schema is not None
     assert schema.silenced_names == ("noise",)
-    assert chosen.datasets["train"].context["noise"].unique().tolist() == [0]
-    assert chosen.datasets["test"].context["noise"].unique().tolist() == [0]
+    assert [tuple(data.context) for data in chosen.datasets.values()] == [("taste",)] * 3
     assert len(chosen.datasets["train"].context["taste"].unique()) == 4
     assert not any("'noise'" in line for line in chosen.shift_lines)
     told = " ".join(chosen.lines())
@@ -80,6 +81,17 @@ def test_all_fields_stay_where_nobody_asks(
     asked = recipe(**fields)
     ready = prepare(asked, source=sets)
     assert with_selected_fields(ready, [replace(asked, conditioning=name) for name in methods]) is ready
+
+
+def test_a_run_is_the_same_to_the_last_digit_without_the_field(sets: pa.Table, tmp_path: Path) -> None:
+    with_noise, without = tmp_path / "with", tmp_path / "without"
+    run(recipe(), with_noise, table=sets, is_quiet=True)
+    run(recipe(), without, table=sets.drop_columns(["noise"]), is_quiet=True)
+    weights = [load_file(folder / "model.safetensors") for folder in (with_noise, without)]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+    figures = [load_metrics(folder)["test"]["metrics"] for folder in (with_noise, without)]
+    assert figures[0] == figures[1]
 
 
 def test_small_tables_keep_all_fields() -> None:

@@ -221,7 +221,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         embedding_size: width of the embedding; None for a default.
         source: the raw column if it differs from the name.
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
-        silenced: its values are checked and then read as missing, for they were found to say nothing.
+        silenced: its values are checked and then not read, for they were found to say nothing.
     """
 
     form: ClassVar[Form] = "id"
@@ -361,8 +361,8 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def encode(self, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
         """Encode one column; a faulty value is an error that names its row.
 
-        Of a sensitive feature neither the error nor ``unknown`` and ``shared`` repeat a value. A silenced feature is
-        missing in every row, once its values were checked.
+        Of a sensitive feature neither the error nor ``unknown`` and ``shared`` repeat a value. Values of a silenced
+        feature are checked, and missing then in every row: where no other feature is left, a model reads them so.
         """
         if self.silenced:
             with withholding() if self.sensitive else nullcontext():

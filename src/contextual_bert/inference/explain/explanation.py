@@ -145,7 +145,7 @@ def counterfactuals_of(asked: Question, best: int) -> Iterator[Counterfactual]:
 def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
     """Of each field that has a list of values or bins, and is not sensitive: its name, them, the id of the first."""
     schema: Any = asked.pipeline.processor.schema
-    for feature in schema.features:
+    for feature in schema.read_features:
         if feature.choices and not feature.sensitive:
             yield feature.name, feature.choices, feature.layout.num_reserved
 

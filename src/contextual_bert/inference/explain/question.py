@@ -81,7 +81,7 @@ class Question:
         schema: Any = self.pipeline.processor.schema
         return [
             feature
-            for feature in schema.features
+            for feature in schema.read_features
             if not torch.equal(self.context[feature.name], missing_like(self.context[feature.name]))
         ]
 
