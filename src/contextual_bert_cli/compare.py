@@ -76,14 +76,14 @@ def command(
     given: Mapping[str, Any],
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
+    calm_transformers()
+    check_tables(data)
     from contextual_bert.runs.registry import PAPER_METHODS
 
-    calm_transformers()
     checkpoint, seed = given["checkpoint"], given["seed"]
     method = method_of(checkpoint)
     methods = (method,) if method is not None else PAPER_METHODS
     names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
-    check_tables(data)
     base = recipe_of({**given, "data": data, "conditioning": names[0]})
     check_tables(data, base.validation_data, base.test_data)
 

@@ -245,11 +245,24 @@ def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) ->
 
 def method_of(checkpoint: str | None) -> str | None:
     """Return the method of the run on texts that is gone on from; None where there is none, or where it is a BERT."""
-    if checkpoint is None:
+    if checkpoint is None or _is_of_another_kind(Path(checkpoint)):
         return None
     from contextual_bert.runs import text_starts  # reads its config with transformers
 
     return text_starts.method_of(checkpoint)
+
+
+def _is_of_another_kind(folder: Path) -> bool:
+    """Return True if a folder's config says that its model is none of this package, without transformers."""
+    from contextual_bert.errors import RunDirectoryError
+    from contextual_bert.json_files import read_json_object
+
+    if not folder.is_dir():  # a name on the Hub
+        return False
+    try:
+        return read_json_object(folder / "config.json").get("model_type") != "contextual_bert"
+    except RunDirectoryError:
+        return True  # who starts from it says what is amiss
 
 
 def check_tables(data: Path | str, *others: Path | str | None) -> None:
@@ -271,9 +284,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     Raises:
         ConfigurationError, SchemaError: an option that cannot work.
     """
-    from contextual_bert.context import ContextSchema
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.runs.prepared_data import check_unlearned
     from contextual_bert.training import Recipe
 
     task = task_of(options)
@@ -295,7 +306,11 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             "... --exclude COLUMN.",
         )
     file = values.pop("schema", None)
-    features = ContextSchema.load(Path(file)) if file is not None else None
+    features = None
+    if file is not None:
+        from contextual_bert.context import ContextSchema  # reads with numpy, for which a wrong option does not wait
+
+        features = ContextSchema.load(Path(file))
     recipe = Recipe(
         data=str(options["data"]),
         task=task,
@@ -304,5 +319,8 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         training=training,
         **values,
     )
-    check_unlearned(features, recipe, file=str(file))
+    if features is not None:
+        from contextual_bert.runs.prepared_data import check_unlearned
+
+        check_unlearned(features, recipe, file=str(file))
     return recipe

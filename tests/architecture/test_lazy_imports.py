@@ -156,10 +156,15 @@ WRONG_OPTIONS = [
     "train no-such.csv --items items --epochs 3 --learning-rate 0.01 --output run",
     "train days.csv --items items --epochs 0 --output run",
     "train days.csv --items items --text text --output run",
+    "train days.csv --items items --decimal x --output run",
+    "train days.csv --text text --label items --checkpoint bert --epochs 0 --output run",
     "compare no-such.csv --items items --output study",
 ]
 READING = [
     "inspect days.csv --items items --customer who --output schema.json",
+    "inspect days.csv --text items --label season --customer who --output texts.json",
+    "inspect days.csv --text items --question season --answer word --output answers.json",
+    "inspect days.csv --text items --output words.json",
     "split days.csv --by who --items items --output split.json",
 ]
 SLOW = ("torch", "transformers", "matplotlib", "scipy.special", "scipy.sparse", "pandas", "datasets")
@@ -185,7 +190,7 @@ for command in commands:
     [
         # numpy, pyarrow and pydantic's models take longer than all that such a command does.
         (WRONG_PATHS, (*SLOW, "numpy", "pyarrow"), "2"),
-        (WRONG_OPTIONS, SLOW, "2"),
+        (WRONG_OPTIONS, (*SLOW, "numpy", "pyarrow"), "2"),
         (READING, SLOW, "0"),
     ],
     ids=["wrong path", "wrong option", "reading"],
@@ -193,8 +198,13 @@ for command in commands:
 def test_commands_import_no_more_than_they_need(
     commands: list[str], modules: tuple[str, ...], code: str, tmp_path: Path
 ) -> None:
-    rows = [f'{day % 12},"{"coat,hat,bag" if day % 2 else "coat,shoe"}"\n' for day in range(60)]
-    (tmp_path / "days.csv").write_text("who,items\n" + "".join(rows), "utf-8")
+    rows = [
+        f'{day % 12},"{"coat,hat,bag" if day % 2 else "coat,shoe"}",{"warm" if day % 3 else "cold"},coat\n'
+        for day in range(60)
+    ]
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}', "utf-8")
+    (tmp_path / "days.csv").write_text("who,items,season,word\n" + "".join(rows), "utf-8")
     paths = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(
         [sys.executable, "-c", RUN, ",".join(modules), *commands],

@@ -27,7 +27,6 @@ from .sentences import record_sentences, table_sentences
 from .spelling import SPELLING_RULE, alike_warning, check_rule, spelt
 from .tensors import as_tensors, missing_like, unknown_like
 from .vocabulary import Vocabulary, canonical, canonical_array
-from .written_numbers import check_decimal
 
 __all__ = [
     "SPELLING_RULE",
@@ -51,7 +50,6 @@ __all__ = [
     "canonical",
     "canonical_array",
     "check_date_format",
-    "check_decimal",
     "check_rule",
     "default_embedding_size",
     "edge_names",

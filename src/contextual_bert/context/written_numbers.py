@@ -5,31 +5,18 @@ three digits are read, too. Strings only: no schema, no table. Not in the paper;
 """
 
 import re
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.context.cells import FLOAT
-from contextual_bert.errors import ConfigurationError
 
 DecimalMark = Literal[".", ","]
 DECIMAL_MARKS: tuple[DecimalMark, ...] = (",", ".")
 _BLANKS = " \u00a0\u2009\u202f"
 _GROUP_MARKS = {".": f",'’{_BLANKS}", ",": f".'’{_BLANKS}"}
 _MINUS = "-−"  # hyphen, and the minus sign of Unicode
-
-
-def check_decimal(decimal: object) -> None:
-    """Raise ConfigurationError unless a decimal mark is a point, a comma or None."""
-    if decimal is not None and decimal not in get_args(DecimalMark):
-        raise ConfigurationError(
-            "is not allowed",
-            setting="decimal",
-            value=decimal,
-            allowed="Allowed: '.' and ','.",
-            fix="Name the mark before the decimals.",
-        )
 
 
 def number_pattern(decimal: DecimalMark | None) -> str:

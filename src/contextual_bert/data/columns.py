@@ -38,6 +38,7 @@ __all__ = [
     "missed_separators",
     "odd_names",
     "quantities_in",
+    "text_column",
 ]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
@@ -97,6 +98,18 @@ def checked_column(table: pa.Table, name: str, *, file: str | None = None, compl
                 column=name,
                 fix="Each row needs a value here: fill it in, or leave the row out of the table.",
             )
+    return column
+
+
+def text_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The column as plain text; of categories their names.
+
+    Raises:
+        DataError: it is of another type.
+    """
+    column = decoded(column)
+    if not is_text(column.type):
+        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
     return column
 
 

@@ -12,6 +12,7 @@ from contextual_bert.options import FILE, Option
 __all__ = ["ReadSettings"]
 
 OnBadRow = Literal["error", "drop"]
+DecimalMark = Literal[".", ","]
 _NAMES = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type on a command line
 
 
@@ -69,7 +70,7 @@ class ReadSettings:
         ),
     ] = ()
     decimal: Annotated[
-        Literal[".", ","] | None,
+        DecimalMark | None,
         Option(
             "Mark before the decimals of numbers in text: ',' reads 1.234,50 and 1 234,50; '.' reads 1,234.50 and "
             "1'234.50. Left out: a point, and nothing between thousands.",
@@ -132,7 +133,14 @@ class ReadSettings:
             object.__setattr__(self, name, tuple(cast("Sequence[str]", values)))
         for each in self.date_formats:
             context.check_date_format(each)
-        context.check_decimal(self.decimal)
+        if self.decimal is not None and self.decimal not in get_args(DecimalMark):
+            raise ConfigurationError(
+                "is not allowed",
+                setting="decimal",
+                value=self.decimal,
+                allowed="Allowed: '.' and ','.",
+                fix="Name the mark before the decimals.",
+            )
         if self.encoding is not None and not _is_encoding(self.encoding):
             raise ConfigurationError(f"encoding={self.encoding!r} is not known. Allowed: those of Python, as 'cp1252'.")
 

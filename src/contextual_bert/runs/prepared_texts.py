@@ -4,7 +4,7 @@ The schema, its bins and rare values are taken from the training part alone; the
 table, for a label is no secret but how often it occurs is. docs/protocol.md, "Splits".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import file_digest, sha256
@@ -20,14 +20,11 @@ from torch import Tensor
 from contextual_bert.arrow_types import is_list
 from contextual_bert.context import outside_lines
 from contextual_bert.data import Audit, SequenceDataset, reading_lines
-from contextual_bert.data.columns import checked_column
-from contextual_bert.data.splits import Split
-from contextual_bert.data.text_audit import audit_texts
+from contextual_bert.data.columns import checked_column, text_column
 from contextual_bert.errors import ConfigurationError, DataError, Message, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
-from contextual_bert.inference.texts.text_layout import text_column
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
@@ -37,11 +34,13 @@ from contextual_bert.runs.next_table import check_columns_of_run, context_lines
 from contextual_bert.runs.prepared_data import (
     PreparedData,
     alike_values,
+    audit_of_texts,
     beside_context,
     column_as_text,
     customers_in,
     leak_lines,
     make_split,
+    rows_in_parts,
     schema_of,
     without_leaks,
 )
@@ -328,32 +327,6 @@ class PreparedTexts(PreparedData):
             return self.leaks
         schema = self.processor.schema
         return audit_of_texts(self.recipe, self.split, self.table, schema.columns if schema is not None else ())
-
-
-def audit_of_texts(recipe: Recipe, split: Split, table: pa.Table, columns: Sequence[str]) -> Audit:
-    """Audit the texts of a recipe.
-
-    Args:
-        recipe: with a task on texts.
-        split: of the table.
-        table: its texts.
-        columns: those that are a context.
-    """
-    task = recipe.text_task
-    return audit_texts(
-        split,
-        table,
-        text=task.text,
-        pair=task.second,
-        label=task.label,
-        customer=recipe.customer,
-        columns=columns,
-    )
-
-
-def rows_in_parts(table: pa.Table, split: Split) -> pa.Table:
-    """The rows that are in some part: of customers who were left out no label is learned and no word is kept."""
-    return table if split.is_in_part.all() else table.filter(pa.array(split.is_in_part))
 
 
 def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> PreparedTexts:

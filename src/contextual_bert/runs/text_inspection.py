@@ -6,23 +6,23 @@ loads a tokenizer only where it is asked to, no weights, and trains nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert import inference, models
 from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
 from contextual_bert.context import ContextSchema, canonical
 from contextual_bert.data import Split, reading_lines
+from contextual_bert.data.answers import find_answers
 from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import DataError, Message, place_of_row
 from contextual_bert.evaluation import has_grades
 from contextual_bert.frames import Frame
-from contextual_bert.inference import encode_questions, encode_texts
-from contextual_bert.inference.texts.encode_questions import find_answers
-from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.by_time import by_time_lines
 from contextual_bert.runs.inspection import (
     Inspection,
@@ -34,12 +34,21 @@ from contextual_bert.runs.inspection import (
     split_of,
 )
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
-from contextual_bert.runs.prepared_data import alike_values, inferred, leak_lines, not_context, without_leaks
-from contextual_bert.runs.prepared_texts import audit_of_texts, rows_in_parts
+from contextual_bert.runs.prepared_data import (
+    alike_values,
+    audit_of_texts,
+    inferred,
+    leak_lines,
+    not_context,
+    rows_in_parts,
+    without_leaks,
+)
 from contextual_bert.runs.run_table import RunTable, read_data
-from contextual_bert.runs.text_starts import reader_of
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask
+
+if TYPE_CHECKING:
+    from contextual_bert.models import ContextualBertProcessor
 
 _UNLIMITED = 10**9
 _BEGIN = "B-"
@@ -177,14 +186,16 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
 
 def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     """Inspect the length of the texts in tokens, and the number of cut texts."""
-    processor = reader_of(recipe) or ContextualBertProcessor.from_bert(task.checkpoint)
+    from contextual_bert.runs.text_starts import reader_of  # noqa: PLC0415 - words are counted without transformers
+
+    processor = reader_of(recipe) or models.ContextualBertProcessor.from_bert(task.checkpoint)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
     if task.question is not None:
         return _windows(table, recipe, task, processor)
     processor.tokenizer.model_max_length = _UNLIMITED
     try:
-        dataset = encode_texts(table, processor, text=task.text, pair=task.pair).dataset
+        dataset = inference.encode_texts(table, processor, text=task.text, pair=task.pair).dataset
     except DataError as error:
         raise error.moved(file=recipe.data, row=None) from error
     sizes = dataset.sizes
@@ -199,11 +210,11 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     return _Look(lines, [beyond] if limit > longest else [])
 
 
-def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: ContextualBertProcessor) -> _Look:
+def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: "ContextualBertProcessor") -> _Look:
     """Inspect the number of windows of the questions and their texts."""
     columns = {"question": str(task.question), "text": task.text}
     try:
-        found = encode_questions(table, processor, **columns, max_length=task.max_length)
+        found = inference.encode_questions(table, processor, **columns, max_length=task.max_length)
     except DataError as error:
         return _Look([], [f"error: {error.moved(file=recipe.data, row=None)}"])
     sizes = found.dataset.sizes

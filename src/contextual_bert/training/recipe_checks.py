@@ -4,7 +4,6 @@ import re
 from typing import cast, get_args
 
 from contextual_bert.context.limits import MAX_BUCKETS
-from contextual_bert.data.splits import check_fractions
 from contextual_bert.errors import (
     NAME,
     ConfigurationError,
@@ -13,7 +12,6 @@ from contextual_bert.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key
 from contextual_bert.training.model_fields import check_fields
 from contextual_bert.training.recipe import (
     BEST_METRIC,
@@ -46,6 +44,9 @@ def check_recipe_settings(recipe: Recipe) -> None:
     _check_task(recipe)
     lost = [name for name, default in SPLIT_FIELDS.items() if getattr(recipe, name) != default]
     _check_parts(recipe, lost)
+    # The splits and the metrics import numpy and pyarrow, for which a value that is not allowed does not wait.
+    from contextual_bert.data.splits import check_fractions  # noqa: PLC0415
+
     check_fractions(recipe.validation, recipe.test)
     _check_best_epoch(recipe)
     if recipe.split is not None and lost:
@@ -178,6 +179,8 @@ def _check_best_epoch(recipe: Recipe) -> None:
     metric = asked[BEST_METRIC]
     if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
         return
+    from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key  # noqa: PLC0415
+
     key = metric_key(metric).removeprefix("eval_")
     learns_labels = isinstance(recipe.task, LabelTask)
     known = [*RANK_METRICS, *(LABEL_METRICS if learns_labels else ())]

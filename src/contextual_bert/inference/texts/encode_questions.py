@@ -4,27 +4,23 @@ A long text is read in windows that overlap, so that nothing is cut; a window wi
 knows no model.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context import Outside, outside_lines, unknown_in_words
 from contextual_bert.data import SequenceDataset, read_table
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.answers import answers_of, strings_of
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.errors import DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.question_windows import windows_of
-from contextual_bert.inference.texts.text_layout import text_column, token_limit
+from contextual_bert.inference.texts.text_layout import token_limit
 from contextual_bert.models import ContextualBertProcessor
 
 NO_ANSWER = 0  # the place of [CLS]
@@ -142,12 +138,12 @@ def encode_questions(
         check_count("max_length", max_length)
     most = token_limit(tokenizer, None if max_length is None else int(np.max(max_length, initial=1)))
     limit = most if max_length is None else max_length
-    questions, texts = (_strings(table, name, complete=True) for name in (question, text))
+    questions, texts = (strings_of(table, name, complete=True) for name in (question, text))
     windows = windows_of(questions, texts, tokenizer, column=question, limit=limit)
     ids, sizes, rows, characters, second_starts = windows
     offsets, spans, answers, num_unanswered, num_lost = offsets_of(sizes), None, None, 0, 0
     if answer is not None:
-        starts, ends = _answers(table, texts, answer, answer_start)
+        starts, ends = answers_of(table, texts, answer, answer_start)
         answers = [text[start:end] for text, start, end in zip(texts, starts.tolist(), ends.tolist(), strict=True)]
         spans = _spans(characters, sizes, rows, starts[rows], ends[rows])
         found = np.zeros(len(questions), dtype=np.bool_)
@@ -169,71 +165,6 @@ def encode_questions(
     shared = context.shared if context is not None else {}
     report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown, outside, shared)
     return EncodedQuestions(dataset, characters, report, texts, answers)
-
-
-def _strings(table: pa.Table, name: str, *, complete: bool) -> list[Any]:
-    column = checked_column(table, name, complete=complete)
-    kind = value_type(column.type)
-    if not complete and (pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        column = column.cast(kind).cast(pa.string())  # of CSV, where all answers are numbers
-    return text_column(column, name).to_pylist()
-
-
-def find_answers(
-    table: pa.Table, texts: Sequence[str | None], name: str, start_name: str | None
-) -> tuple[list[str | None], NDArray[np.int64]]:
-    """The answers, and (rows, 2) where each begins and ends in its text: (0, 0) where there is none, -1 where the text
-    does not have it, or not there.
-
-    Raises:
-        UnknownNameError, DataError: a column that is absent or of another type.
-    """
-    given: list[str | None] = _strings(table, name, complete=False)
-    places: list[int | None] = [None] * len(given)
-    if start_name is not None:
-        numbers = checked_column(table, start_name)
-        try:  # pandas has numbers with a fraction where one is missing
-            if is_text(numbers.type):
-                raise pa.ArrowInvalid
-            if pa.types.is_floating(numbers.type):
-                numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
-            places = numbers.cast(pa.int64()).to_pylist()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            what = f"the column is of type {numbers.type} and not of whole numbers"
-            raise DataError(what, column=start_name, fix="Give whole numbers, or none.") from None
-    bounds = np.zeros((len(given), 2), dtype=np.int64)
-    for row, (text, answer, place) in enumerate(zip(texts, given, places, strict=True)):
-        if answer is None or not answer.strip():
-            continue
-        start = -1 if text is None else _first(answer, text) if place is None else place
-        if text is None or start < 0 or text[start : start + len(answer)] != answer:
-            bounds[row] = -1
-            continue
-        start += len(answer) - len(answer.lstrip())
-        bounds[row] = start, start + len(answer.strip())
-    return given, bounds
-
-
-def _answers(
-    table: pa.Table, texts: Sequence[str], name: str, start_name: str | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the start and end of each answer in its text, (0, 0) for no answer."""
-    given, bounds = find_answers(table, texts, name, start_name)
-    astray = np.flatnonzero(bounds[:, 0] < 0)
-    if len(astray):
-        row = int(astray[0])
-        place = table.column(start_name)[row].as_py() if start_name is not None else None
-        where = "in its text" if place is None or place != place else f"at character {place:.0f} of its text"
-        what = f"the answer {given[row]!r:.60} is not {where}"
-        raise DataError(what, row=row, column=name, fix="Give it letter by letter.")
-    return bounds[:, 0], bounds[:, 1]
-
-
-def _first(answer: str, text: str) -> int:
-    """Return the first place of the answer in the text, as whole words if possible; -1 if absent."""
-    edges = [r"\b" if re.match(r"\w", end) else "" for end in (answer.strip()[0], answer.strip()[-1])]
-    pieces = re.search(f"{edges[0]}{re.escape(answer)}{edges[1]}", text)
-    return pieces.start() if pieces is not None else text.find(answer)
 
 
 def _spans(

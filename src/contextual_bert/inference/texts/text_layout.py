@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.arrow_types import decoded, is_text
+from contextual_bert.arrow_types import is_text
+from contextual_bert.data.columns import text_column
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
@@ -147,18 +148,6 @@ def token_limit(tokenizer: Any, max_length: int | None) -> int:
             fix="Give less, or leave it out.",
         )
     return int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
-
-
-def text_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """The column as plain text; of categories their names.
-
-    Raises:
-        DataError: it is of another type.
-    """
-    column = decoded(column)
-    if not is_text(column.type):
-        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
-    return column
 
 
 def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
