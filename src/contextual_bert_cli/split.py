@@ -125,7 +125,7 @@ def command(
     from contextual_bert.data.tag_lists import with_tag_lists
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
-    from contextual_bert.runs.grouping import audit_of_file, grouping_lines
+    from contextual_bert.runs.audits import audit_of_file
 
     has_way = any((by is not None, by_time is not None, by_column is not None, by_row))
     if not has_way and customer is not None:
@@ -238,7 +238,7 @@ def command(
                     customer=customer or by,
                     on_bad_row=reading.on_bad_row,
                 )
-                remarks = [*grouping_lines(groups), *sets.report.remarks]
+                remarks = [*(groups.lines() if groups is not None else []), *sets.report.remarks]
                 found, repeated = audit_of_file(audit(made, sets), groups), sets.report.repeated_items
             if task is not None:
                 for name in task.columns:

@@ -184,6 +184,10 @@ class Split:
         """(rows,) False for rows that are in no part: those of customers who were left out."""
         return self.assignment < len(PARTS)
 
+    def rows_in_a_part(self, table: pa.Table) -> pa.Table:
+        """Return the rows that are in some part: of customers who were left out no label and no word is learned."""
+        return table if self.is_in_part.all() else table.filter(pa.array(self.is_in_part))
+
     def is_of(self, table: pa.Table) -> bool:
         """Return True for the table that the split was made from."""
         return len(self.assignment) == table.num_rows and self.data_digest == table_digest(table)

@@ -16,16 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from contextual_bert import runs
-from contextual_bert.context import ContextSchema
-from contextual_bert.context.infer import ColumnNote
+from contextual_bert.context import ContextSchema, InferredSchema
+from contextual_bert.context.infer import ColumnNote, SchemaSettings, infer_features
 from contextual_bert.context.kinds import KINDS
+from contextual_bert.context.running import clock_of
+from contextual_bert.context.seasons import DATE
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
-from contextual_bert.runs.by_time import by_time_lines
-from contextual_bert.runs.grouping import audit_of_file
+from contextual_bert.runs.audits import audit_of_file
 from contextual_bert.runs.prepared_data import (
     alike_values,
     inferred,
@@ -273,6 +274,45 @@ def split_of(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) -> t
     share = len(split.rows("train")) / len(split.assignment)
     of = f" of {split.column}" if split.column is not None else ""
     return split, f"features found in the training part ({share:.1%}) of the split by {split.by}{of} that train makes"
+
+
+def by_time_lines(
+    recipe: Recipe,
+    found: InferredSchema,
+    training: pa.Table,
+    overrides: Mapping[str, str],
+    *,
+    split: Split | None,
+) -> list[str]:
+    """Return a sentence on the features that a split by time would leave out, none where there are none.
+
+    Args:
+        recipe: says how dates are written.
+        found: the features, inferred for a split that is not by time.
+        training: the rows that they were found in.
+        overrides: column -> the kind that was asked for.
+        split: where it is by time, the features are those already.
+    """
+    if split is not None and split.by == "time":
+        return []
+    formats, columns = recipe.reading.date_formats, found.schema.columns
+    dates = [note.column for note in found.notes if note.kind == DATE or note.remark]
+    clock = clock_of(training, split_by=None, candidates=dates, date_formats=formats)
+    if clock is None:
+        return []
+    read = training.select([name for name in training.column_names if name in {*columns, clock.column}])
+    asked = SchemaSettings(
+        exclude=() if clock.column in columns else (clock.column,),
+        overrides={name: kind for name, kind in overrides.items() if name in columns},
+        min_count=1,
+        max_categories=max(1, training.num_rows),
+        date_formats=formats,
+        time=clock.column,
+    )
+    kept = infer_features(read, asked).schema.names
+    lost = [name for name in found.schema.names if name not in kept]
+    listed = ", ".join(map(repr, lost))
+    return [f"under a split by time (of {clock.column!r}) no feature either: {listed}"] if lost else []
 
 
 def _frequencies(sets: SetTable) -> list[tuple[str, float]]:

@@ -26,7 +26,6 @@ from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.running import follows_in_time
 from contextual_bert.data import Audit, Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
-from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.evaluation.tables import plural
@@ -540,32 +539,6 @@ def time_of(
     if split.by == "time":
         return split.column
     return follows_in_time(training, everywhere, training.column_names, date_formats)
-
-
-def rows_in_parts(table: pa.Table, split: Split) -> pa.Table:
-    """The rows that are in some part: of customers who were left out no label is learned and no word is kept."""
-    return table if split.is_in_part.all() else table.filter(pa.array(split.is_in_part))
-
-
-def audit_of_texts(recipe: Recipe, split: Split, table: pa.Table, columns: Sequence[str]) -> Audit:
-    """Audit the texts of a recipe.
-
-    Args:
-        recipe: with a task on texts.
-        split: of the table.
-        table: its texts.
-        columns: those that are a context.
-    """
-    task = recipe.text_task
-    return audit_texts(
-        split,
-        table,
-        text=task.text,
-        pair=task.second,
-        label=task.label,
-        customer=recipe.customer,
-        columns=columns,
-    )
 
 
 def without_leaks(

@@ -27,7 +27,7 @@ from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
 from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.runs.grouping import audit_of_file
+from contextual_bert.runs.audits import audit_of_file
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines, item_lines, missing_items
 from contextual_bert.runs.prepared_data import (
     PreparedData,

@@ -28,19 +28,18 @@ from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_que
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
+from contextual_bert.runs.audits import audit_of_texts
 from contextual_bert.runs.label_names import label_names, label_values, label_warnings, some_labels
 from contextual_bert.runs.model_factory import check_context
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines
 from contextual_bert.runs.prepared_data import (
     PreparedData,
     alike_values,
-    audit_of_texts,
     beside_context,
     column_as_text,
     customers_in,
     leak_lines,
     make_split,
-    rows_in_parts,
     schema_of,
     without_leaks,
 )
@@ -389,7 +388,7 @@ def _prepared_texts(
         )
     else:
         found = schema_of(
-            recipe, table.take(pa.array(training)), training, split, everywhere=rows_in_parts(table, split)
+            recipe, table.take(pa.array(training)), training, split, everywhere=split.rows_in_a_part(table)
         )
         schema = found.schema if found is not None else None
         news += [*found.remarks(), *found.warnings()] if found is not None else []

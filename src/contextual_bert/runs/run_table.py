@@ -21,7 +21,6 @@ from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, readi
 from contextual_bert.data.tag_lists import with_tag_lists
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.encode import naming
-from contextual_bert.runs.grouping import grouping_lines
 from contextual_bert.runs.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import LabelTask
@@ -68,7 +67,7 @@ class RunTable:
 
     def lines(self) -> list[str]:
         """Return sentences on joined files and grouped rows; none for one file with one row a set."""
-        return [*file_lines(self.parts), *grouping_lines(self.groups)]
+        return [*file_lines(self.parts), *(self.groups.lines() if self.groups is not None else [])]
 
     def without_rows(self) -> Self:
         """Return the same of an empty table: it is sent to each process of a study."""

@@ -23,9 +23,10 @@ from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import DataError, Message, place_of_row
 from contextual_bert.evaluation import has_grades
 from contextual_bert.frames import Frame
-from contextual_bert.runs.by_time import by_time_lines
+from contextual_bert.runs.audits import audit_of_texts
 from contextual_bert.runs.inspection import (
     Inspection,
+    by_time_lines,
     check_columns,
     fault_lines,
     noted_leaks,
@@ -36,11 +37,9 @@ from contextual_bert.runs.inspection import (
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.runs.prepared_data import (
     alike_values,
-    audit_of_texts,
     inferred,
     leak_lines,
     not_context,
-    rows_in_parts,
     without_leaks,
 )
 from contextual_bert.runs.run_table import RunTable, read_data
@@ -98,7 +97,7 @@ def _inspected(
     split, sentence = split_of(recipe, table, sizes=origin.sizes)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
-    everywhere = rows_in_parts(table, split) if split is not None else table
+    everywhere = split.rows_in_a_part(table) if split is not None else table
     found = inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, overrides=overrides)
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
     if task.answer is not None:
