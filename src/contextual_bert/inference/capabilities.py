@@ -6,7 +6,7 @@ has learned and no tensor. Paper: not there.
 
 from typing import Any, Protocol
 
-from contextual_bert.inference.constraint_evaluation import GUIDANCE
+from contextual_bert.inference.query_schema import GUIDANCE
 
 
 class Model(Protocol):

@@ -7,12 +7,12 @@ what a value looks like, a default makes it apply unasked. This module knows ids
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import create_model
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.errors import (
@@ -25,7 +25,7 @@ from contextual_bert.errors import (
     UnknownNameError,
 )
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.query_schema import Names, Weight, fault, told
+from contextual_bert.inference.query_schema import GUIDANCE, QueryModel
 
 Function = Callable[..., NDArray[np.bool_]]
 Settings = Mapping[str, Mapping[str, Any]]
@@ -105,25 +105,24 @@ class Asked:
         return np.array([index for index in ids if index >= num_reserved], dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constraint:
     """A registered function.
 
-    ``across_blanks``: it looks at what other blanks got; ``keys``: those of a query that it reads, its own name first;
-    ``model``: what checks their values; ``is_default``: it applies where a query does not name it.
+    ``across_blanks``: it looks at what other blanks got; ``types``: key of a query -> what its value looks like, its
+    own name first; ``defaults``: key -> its value where a query does not name it.
     """
 
     name: str
     function: Function
     across_blanks: bool
-    keys: tuple[str, ...]
-    model: type[BaseModel]
-    is_default: bool
+    types: Mapping[str, Any]
+    defaults: Mapping[str, Any]
 
-    def lacks(self, key: str, value: object) -> bool:
-        """Return True for the NaN that pandas has in place of a missing list. NaN as a number is an error."""
-        annotation: Any = self.model.model_fields[key].annotation
-        return value != value and annotation not in (int, float)
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of a query that it reads, its own name first."""
+        return tuple(self.types)
 
     def permitted(self, asked: Asked, values: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Return the mask that the constraint function gives for these values."""
@@ -155,7 +154,6 @@ class Permitted(NamedTuple):
         return f"No item is left after {list(taken)[-1]}: of {sum(taken.values()):,} items, {listed}."
 
 
-GUIDANCE = "guidance"  # the key of a query that is no constraint: how personal the answer is to be
 CONSTRAINTS: dict[str, Constraint] = {}
 
 
@@ -192,18 +190,18 @@ def constraint(
 def _register(function: Function, *, across_blanks: bool) -> Function:
     name = getattr(function, "__name__", "")
     hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {}
+    types: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         key = name if parameter.name == "value" else parameter.name
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[key] = (hints.get(parameter.name, Any), default)
-    repeated = [key for key in fields if key in known_keys()]
-    if repeated or name not in fields:
+        types[key] = hints.get(parameter.name, Any)
+        if parameter.default is not inspect.Parameter.empty:
+            defaults[key] = parameter.default
+    repeated = [key for key in types if key in known_keys()]
+    if repeated or name not in types:
         problem = f"has the keys {', '.join(repeated)} of another one" if repeated else "takes no value"
         raise ConfigurationError(f"The constraint {name!r} {problem}", fix="Rename it, or its parameter.")
-    model = create_model(name, __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
-    is_default = not model.model_fields[name].is_required()
-    CONSTRAINTS[name] = Constraint(name, function, across_blanks, tuple(fields), model, is_default)
+    CONSTRAINTS[name] = Constraint(name, function, across_blanks, types, defaults)
     return function
 
 
@@ -217,50 +215,40 @@ def constraint_keys() -> list[str]:
     return [key for each in CONSTRAINTS.values() for key in each.keys]
 
 
-def query_model() -> type[BaseModel]:
-    """A pydantic model of a whole query with the constraints that are registered now, for a server and its schema.
+def query_model() -> type[QueryModel]:
+    """Return the pydantic model of a query with the constraints that are registered now. It reads each query.
 
     Example:
         >>> {"items", "context"} <= set(query_model().model_json_schema()["properties"])
         True
     """
-    names: Any = Names
-    fields: dict[str, Any] = {
-        "items": (names, []),
-        "locked": (names | None, None),
-        "context": (dict[str, Any] | None, None),
-    }
-    weight: Any = Weight
-    fields[GUIDANCE] = (weight | None, None)
-    for each in CONSTRAINTS.values():
-        hints = get_type_hints(each.function, include_extras=True)
-        fields |= {key: (hints.get("value" if key == each.name else key, Any) | None, None) for key in each.keys}
-    return create_model("Query", __config__=ConfigDict(extra="forbid"), **fields)
+    return _model_of(tuple(CONSTRAINTS.values()))
 
 
-def read_settings(query: Mapping[str, Any], *, row: int) -> dict[str, dict[str, Any]]:
-    """The constraints of a query that apply, in the order of the registry, with their checked values.
+@lru_cache(maxsize=4)
+def _model_of(constraints: tuple[Constraint, ...]) -> type[QueryModel]:
+    fields: dict[str, Any] = {key: (type_ | None, None) for each in constraints for key, type_ in each.types.items()}
+    return create_model("Query", __base__=QueryModel, **fields)
 
-    Args:
-        query: its keys are known; null is as good as absent, and so are NA of pandas and NaN in place of a list.
-        row: its number, for messages.
+
+def settings_of(query: QueryModel) -> dict[str, dict[str, Any]]:
+    """Return the constraints of a query that apply, in the order of the registry, with the values of their keys.
 
     Raises:
-        DataError, UnknownNameError: a value that is not allowed, by the path of its field.
+        QueryError: a key whose constraint is not named, or a constraint that lacks a key.
     """
     settings: dict[str, dict[str, Any]] = {}
     for name, each in CONSTRAINTS.items():
-        values = {key: told(query[key]) for key in each.keys if key in query}
-        given = {key: value for key, value in values.items() if value is not None and not each.lacks(key, value)}
-        if name not in given and not each.is_default:
+        given = {key: value for key in each.types if (value := getattr(query, key)) is not None}
+        if name not in given and name not in each.defaults:
             if given:
-                raise QueryError(f"it belongs to {name}, which is not there", location=(row, next(iter(given))))
+                raise QueryError(f"it belongs to {name}, which is not there", location=(next(iter(given)),))
             continue
-        try:
-            checked = each.model.model_validate(given)
-        except ValidationError as error:
-            raise fault(error, given).within(row) from None
-        settings[name] = {key: getattr(checked, key) for key in each.keys}
+        values = {**each.defaults, **given}
+        for key in each.types:
+            if key not in values:
+                raise QueryError(f"the key {key!r} is missing")
+        settings[name] = values
     return settings
 
 
@@ -269,7 +257,7 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
 
     Args:
         asked: the set, with what belongs to it.
-        settings: of ``read_settings``.
+        settings: of ``settings_of``.
 
     Raises:
         QueryError, UnknownNameError, SchemaError: what a constraint needs is not in the catalogue, by the key of the
@@ -277,7 +265,7 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
 
     Example:
         >>> asked = Asked(Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
-        >>> permitted = permitted_items(asked, read_settings({"deny": ["bag"]}, row=0))
+        >>> permitted = permitted_items(asked, settings_of(query_model()(deny=["bag"])))
         >>> permitted.items.tolist(), permitted.removed
         ([[False, False, True, False, False]], {'deny': [1], 'repeats': [1]})
     """

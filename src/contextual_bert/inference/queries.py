@@ -4,11 +4,12 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.context.raw_values import plain
-from contextual_bert.context.records import as_record
 from contextual_bert.errors import (
     ConfigurationError,
     DataError,
@@ -19,11 +20,19 @@ from contextual_bert.errors import (
     did_you_mean,
     shown,
 )
-from contextual_bert.inference.constraint_evaluation import GUIDANCE, known_keys, read_settings
+from contextual_bert.inference.constraint_evaluation import known_keys, query_model, settings_of
 
 # A query's keys are those of the full registry.
 from contextual_bert.inference.constraints import CONSTRAINTS  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from contextual_bert.inference.query_schema import MAX_WEIGHT, listed, names_of, told
+from contextual_bert.inference.query_schema import (
+    GUIDANCE,
+    QueryModel,
+    fault,
+    guidance_of,
+    listed,
+    record_of,
+    told,
+)
 from contextual_bert.inference.saved_files import SEPARATORS, TrainedSets
 
 if TYPE_CHECKING:
@@ -69,9 +78,7 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
     Raises:
         DataError, UnknownNameError: what is wrong, and in which query.
     """
-    given = cast(object, query)
-    if not isinstance(given, Mapping):
-        raise QueryError(f"{shown(given)} is not a query", location=(row,), value=given, fix=fix)
+    check_is_query(query, row=row, fix=fix)
     for key in query:
         if key not in known:
             raise UnknownNameError(
@@ -83,11 +90,17 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
     context_of(query, row=row)
 
 
+def check_is_query(query: object, *, row: int, fix: str) -> None:
+    """Raise QueryError unless the query is a mapping."""
+    if not isinstance(query, Mapping):
+        raise QueryError(f"{shown(query)} is not a query", location=(row,), value=query, fix=fix)
+
+
 def context_of(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
     """Return the context of a query, empty where it says nothing; a row of a pandas frame is one, too.
 
     Raises:
-        DataError: it is no record.
+        QueryError: it is no record.
 
     Example:
         >>> context_of({"items": ["hat"], "context": {"age": 34}}, row=0), context_of({"context": None}, row=0)
@@ -96,15 +109,33 @@ def context_of(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
     value = plain(query.get("context"))
     if value is None or (not hasattr(value, "ndim") and not value):
         return {}
-    record = as_record(value)
-    if record is None:
-        raise QueryError(
-            f"{' '.join(repr(value).split()):.80} is not a record",
-            location=(row, "context"),
-            value=value,
-            fix='Give {"feature": value, ...}.',
-        )
-    return record
+    with _in_query(row, "context"):
+        return record_of(value)
+
+
+def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
+    """The guidance that a query asks for; 1, which is the model as it is, where it says nothing, or null.
+
+    Raises:
+        QueryError: no number between 0 and 100.
+
+    Example:
+        >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
+        (1.5, 1.0)
+    """
+    value = told(query.get(GUIDANCE))
+    with _in_query(row, GUIDANCE):
+        return 1.0 if value is None else guidance_of(value)
+
+
+@contextmanager
+def _in_query(row: int, key: str) -> Generator[None]:
+    """Turn the error of a value into one of the query that has it."""
+    try:
+        yield
+    except DataError as error:
+        parts: Any = {"value": error.value, "allowed": error.allowed, "fix": error.fix}
+        raise QueryError(error.problem, location=(row, key), **parts) from None
 
 
 def check_count(name: str, value: object) -> None:
@@ -194,33 +225,44 @@ def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
             )
 
 
-def read_request(query: Mapping[str, Any] | Request, *, row: int) -> Request:
+def read_request(query: Mapping[str, Any] | Request, *, row: int, model: type[QueryModel] | None = None) -> Request:
     """Return the request of a query; a set without a [MASK] gets one at its end. A request that was read is itself.
 
     Where the query says which items are ``locked``, a [MASK] takes the place of every other one.
 
+    Args:
+        query: as the user gave it.
+        row: its number, for messages.
+        model: reads it; default: ``query_model()``.
+
     Raises:
-        DataError, UnknownNameError: the query is no mapping, has an unknown key, or the value of one is faulty.
+        QueryError, UnknownNameError: the query is no mapping, has an unknown key, or the value of one is faulty.
     """
     if isinstance(query, Request):
         return query
-    check_query(query, row=row, known=known_keys(), fix=QUERY)
+    check_is_query(query, row=row, fix=QUERY)
     try:
-        items = names_of(query.get("items", []), key="items")
-        locked = names_of(query["locked"], key="locked") if plain(query.get("locked")) is not None else items
+        return _request_of((model or query_model()).model_validate(query), query)
+    except ValidationError as error:
+        raise fault(error, query, known=known_keys()).within(row) from None
     except QueryError as error:
         raise error.within(row) from None
-    there, kept = {*items}, {*locked}
+
+
+def _request_of(read: QueryModel, query: Mapping[str, Any]) -> Request:
+    """Return the request of a query that its model has read."""
+    locked = read.items if read.locked is None else read.locked
+    there, kept = {*read.items}, {*locked}
     absent = [item for item in locked if item not in there]
     if absent:
         fix = "Lock items of the set; what is to be added to it belongs into items."
-        place = (row, "locked", locked.index(absent[0]))
+        place = ("locked", locked.index(absent[0]))
         raise QueryError(f"{absent[0]!r:.80} is not in the set", location=place, value=absent[0], fix=fix)
-    replaced = [item for item in items if item not in kept and item != MASK]
-    items = [item if item in kept else MASK for item in items]
-    settings = read_settings(query, row=row)
+    replaced = [item for item in read.items if item not in kept and item != MASK]
+    items = [item if item in kept else MASK for item in read.items]
     asked = items if MASK in items else [*items, MASK]
-    return Request(asked, context_of(query, row=row), settings, replaced, read_guidance(query, row=row), query)
+    guidance = 1.0 if read.guidance is None else read.guidance
+    return Request(asked, read.context or {}, settings_of(read), replaced, guidance, query)
 
 
 def encode_contexts(requests: Sequence[Request], processor: "ContextualBertProcessor") -> "EncodedContext | None":
@@ -260,27 +302,3 @@ def in_queries(*keys: str) -> Generator[None]:
             raise error.at(QueryPlace(place)) from None
         parts: Any = {"value": error.value, "allowed": error.allowed, "fix": error.fix}
         raise QueryError(error.problem, location=place, **parts) from None
-
-
-def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
-    """The guidance that a query asks for; 1, which is the model as it is, where it says nothing, or null.
-
-    Raises:
-        DataError: no number between 0 and 100.
-
-    Example:
-        >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
-        (1.5, 1.0)
-    """
-    value = told(query.get(GUIDANCE))
-    if value is None:
-        return 1.0
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= MAX_WEIGHT:
-        raise QueryError(
-            f"{shown(value)} is no number between 0 and {MAX_WEIGHT:g}",
-            location=(row, GUIDANCE),
-            value=value,
-            fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",
-        )
-    return float(value)

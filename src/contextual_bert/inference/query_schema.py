@@ -1,4 +1,4 @@
-"""The kinds of value that a query may hold, checked by pydantic; its findings with row, path and what is allowed.
+"""The pydantic models that read a query and its values, and their findings with path and what is allowed.
 
 Values come from JSON, Python, numpy and pandas: numbers may be text, and a missing value of any of them is none.
 
@@ -9,14 +9,24 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from contextual_bert.context import canonical
 from contextual_bert.context.raw_values import number_of, plain
+from contextual_bert.context.records import as_record
 from contextual_bert.errors import DataError, QueryError, QueryPlace, UnknownNameError, did_you_mean, shown
 
 TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")
@@ -25,7 +35,9 @@ TRUTH_WORDS = {  # how tables and people write truth values, in lower case
     **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0"), False),
 }
+_UNKNOWN = ("extra_forbidden", "invalid_key")  # an unknown name, or a key that is no text
 _KEYS_OF_A_TEST = 3  # where, the number of the condition, the test
+GUIDANCE = "guidance"  # the key of a query that is no constraint: how personal the answer is to be
 CONDITION = 'Give {"attribute": "category", "in": ["coat", "jacket"]}, or short {"category": "coat"}.'
 
 
@@ -94,7 +106,8 @@ def told(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _names(value: Any, info: ValidationInfo) -> list[str]:
+def names(value: Any, info: ValidationInfo) -> list[str]:
+    """Return the value of a field as a list of item names; see ``names_of``."""
     return names_of(value, key=info.field_name or "items")
 
 
@@ -121,8 +134,8 @@ def _limit(value: Any) -> float | str:
         raise DataError(f"{value!r:.80} is no limit", fix="Give a finite number, a date or text.") from None
 
 
-def _conditions(value: Any) -> Any:
-    """The short form {attribute: value, values or tests} as a list of conditions."""
+def as_conditions(value: Any) -> Any:
+    """Return a list of conditions for one of them, or for the short form {attribute: value, values or tests}."""
     if not isinstance(value, Mapping) or "attribute" in value:
         return [value] if isinstance(value, Mapping | Condition) else value
     conditions: list[dict[str, Any]] = []
@@ -140,22 +153,51 @@ def _test(value: Any) -> str:
     return "equals" if isinstance(value, str) or not isinstance(value, Sequence) else "in"
 
 
-def _as_list(value: Any) -> Any:
+def as_list(value: Any) -> Any:
+    """Return a list of a single text; all else as it is, for pydantic to check."""
     return [value] if isinstance(value, str) else value
 
 
+def record_of(value: Any) -> Mapping[str, Any]:
+    """Return a context as a mapping; a row of a pandas frame is one, too.
+
+    Raises:
+        DataError: it is no record.
+    """
+    record = as_record(value)
+    if record is None:
+        problem = f"{' '.join(repr(value).split()):.80} is not a record"
+        raise DataError(problem, value=value, fix='Give {"feature": value, ...}.')
+    return record
+
+
+def guidance_of(value: Any) -> float:
+    """Return a guidance, which is a number between 0 and 100.
+
+    Raises:
+        DataError: something else.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= MAX_WEIGHT:
+        fix = "Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer."
+        raise DataError(f"{shown(value)} is no number between 0 and {MAX_WEIGHT:g}", value=value, fix=fix)
+    return float(value)
+
+
 Single = str | float | bool  # what `canonical` takes of JSON
-Names = Annotated[list[str], BeforeValidator(_names, json_schema_input_type=list[Single])]
+Names = Annotated[list[str], BeforeValidator(names, json_schema_input_type=list[Single])]
 Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 Value = Annotated[str, BeforeValidator(canonical, json_schema_input_type=Single)]
+Values = Annotated[list[Value], Field(fail_fast=True)]
 MAX_WEIGHT = 100.0  # far beyond what changes an answer, and far from where logits overflow
 _NUMBER_TEXT = Annotated[str, Field(pattern=r"^([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})$")]
 _PRICE: Any = Annotated[float, Field(ge=0)] | _NUMBER_TEXT
 _OF_TEXT = BeforeValidator(_number, json_schema_input_type=_PRICE)
-Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_WEIGHT)]
+Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_WEIGHT), BeforeValidator(guidance_of)]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), _OF_TEXT]
 Limit = Annotated[float | str, BeforeValidator(_limit, json_schema_input_type=float | str)]
-Attributes = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+Attributes = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
+Record = Annotated[Mapping[str, Any], PlainValidator(record_of, json_schema_input_type=dict[str, Any])]
 
 
 class Condition(BaseModel):
@@ -180,8 +222,8 @@ class Condition(BaseModel):
 
     attribute: str = Field(strict=True, min_length=1)
     equals: Value | None = None
-    one_of: list[Value] | None = Field(default=None, alias="in")
-    not_in: list[Value] | None = None
+    one_of: Values | None = Field(default=None, alias="in")
+    not_in: Values | None = None
     at_most: Limit | None = None
     at_least: Limit | None = None
     below: Limit | None = None
@@ -204,19 +246,65 @@ class Condition(BaseModel):
 Test = Single | list[Single] | dict[str, Any]
 Conditions = Annotated[
     list[Condition],
-    BeforeValidator(_conditions, json_schema_input_type=list[Condition] | Condition | dict[str, Test]),
+    BeforeValidator(as_conditions, json_schema_input_type=list[Condition] | Condition | dict[str, Test]),
 ]
 
 
+class QueryModel(BaseModel):
+    """Base of the models that read a query: the set, who asks, and how personal the answer is to be.
+
+    ``query_model`` adds the keys of the constraints. The model of a server has its limits beside them, and the run's
+    own features in the document of the context.
+    """
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    items: Names = []
+    locked: Names | None = None
+    context: Record | None = None
+    guidance: Weight | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_missing(cls, given: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Leave out what says nothing: null, NA of pandas, NaN in place of a list."""
+        kept: dict[Any, Any] = {}
+        for key, value in given.items():
+            if key == "context":
+                value = plain(value)
+                is_empty = value is None or (not hasattr(value, "ndim") and not value)
+            elif key == "locked":
+                is_empty = plain(value) is None
+            elif key in cls.model_fields and key != "items":
+                value = told(value)
+                is_empty = value is None or (value != value and not _is_number(cls.model_fields[key].annotation))
+            else:
+                is_empty = False
+            if not is_empty:
+                kept[key] = value
+        return kept
+
+
+def _is_number(annotation: Any) -> bool:
+    """Return whether NaN is a faulty number under an annotation, and not a missing value."""
+    return any(getattr(each, "__origin__", each) in (int, float) for each in (annotation, *get_args(annotation)))
+
+
+_CONDITION_KEYS = ("attribute", *TESTS, "blank")
+_COUNTED = {"items": "the set has {} items", "where": "it has {} conditions", "at_most_one_per": "it has {} attributes"}
+
+
 def fault(
-    error: ValidationError, given: Mapping[str, Any], *, known: Iterable[str] = ("attribute", *TESTS, "blank")
+    error: ValidationError, given: Mapping[str, Any], *, known: Iterable[str] = _CONDITION_KEYS
 ) -> QueryError | UnknownNameError:
     """Return the first thing that pydantic found, as an error of this package that names the value's place.
+
+    An unknown key comes before all else: its value may have been meant for a key that is missing.
 
     Args:
         error: what pydantic raised.
         given: what it was given.
-        known: the keys where an unknown one stands.
+        known: the keys of ``given`` that mean something.
 
     Example:
         >>> try:
@@ -225,17 +313,26 @@ def fault(
         ...     print(fault(error, {"attribute": "price", "blank": "first"}))
         blank: 'first' is not allowed: input should be a valid integer
     """
-    finding = error.errors()[0]
-    steps, cause = finding["loc"], finding.get("ctx", {}).get("error")
-    keys = existing_keys(given, steps)
-    fix = CONDITION if keys[:1] == ("where",) and len(keys) < _KEYS_OF_A_TEST else ""
-    if finding["type"] == "extra_forbidden":
+    findings = error.errors(include_url=False)
+    unknown = (each for each in findings if each["type"] in _UNKNOWN and len(each["loc"]) == 1)
+    finding = next(unknown, findings[0])
+    steps, about = finding["loc"], finding.get("ctx", {})
+    if finding["type"] in _UNKNOWN:
         name = str(steps[-1])
-        place, allowed = QueryPlace(keys), did_you_mean(name, known)
-        return UnknownNameError(f"unknown key {name!r:.80}", place=place, value=finding["input"], allowed=allowed)
+        keys = existing_keys(given, steps) if finding["type"] == "extra_forbidden" else (name,)
+        allowed = did_you_mean(name, known if len(steps) == 1 else _CONDITION_KEYS)
+        return UnknownNameError(
+            f"unknown key {name!r:.80}", place=QueryPlace(keys), value=finding["input"], allowed=allowed
+        )
+    keys, cause = existing_keys(given, steps), about.get("error")
+    fix = CONDITION if keys[:1] == ("where",) and len(keys) < _KEYS_OF_A_TEST else ""
     if isinstance(cause, DataError):
         inner = cause.location if cause.location[: len(keys)] == keys else keys
         return QueryError(cause.problem, location=inner, value=cause.value, allowed=cause.allowed, fix=cause.fix)
+    if finding["type"] == "too_long":
+        counted = _COUNTED.get(str(steps[-1]), "") if len(steps) == 1 else ""
+        problem = (counted or "the list has {} values").format(about["actual_length"])
+        return QueryError(problem, location=keys, fix=f"Give at most {about['max_length']}.")
     if finding["type"] == "missing":
         return QueryError(f"the key {steps[-1]!r} is missing", location=keys, fix=fix)
     problem = f"{shown(finding['input'])} is not allowed: {finding['msg'][0].lower()}{finding['msg'][1:]}"
@@ -250,6 +347,8 @@ def existing_keys(query: object, keys: Sequence[int | str]) -> tuple[int | str, 
     Example:
         >>> existing_keys({"where": {"price": {"at_most": 80}}}, ["where", 0, "at_most"])
         ('where', 'price', 'at_most')
+        >>> existing_keys({"where": {"category": ["hat", 7]}}, ["where", 0, "in", 1])
+        ('where', 'category', 1)
         >>> existing_keys({"where": {"attribute": "price"}}, ["where", 0, "at_most"])
         ('where',)
     """
@@ -264,7 +363,9 @@ def existing_keys(query: object, keys: Sequence[int | str]) -> tuple[int | str, 
             if key not in value:
                 break
             value = cast("Mapping[str, Any]", value)[key]
-        elif isinstance(key, int) and (parts := listed(value)) is not None and key < len(parts):
+        elif (parts := listed(value)) is not None and key == "in":
+            continue  # the short form of it
+        elif isinstance(key, int) and parts is not None and key < len(parts):
             value = parts[key]
         else:
             break

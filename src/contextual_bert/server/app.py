@@ -25,10 +25,10 @@ from contextual_bert.server.operation import admin_routes, health_routes
 from contextual_bert.server.page import add_page
 from contextual_bert.server.parameters import check_parameters
 from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
-from contextual_bert.server.protocol import body_schemas
+from contextual_bert.server.process import ProcessState
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Pipeline, ProcessState, Serving
+from contextual_bert.server.state import Pipeline, Serving
 
 _SECONDS_TO_END_A_RELOAD = 60
 _HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
@@ -72,7 +72,7 @@ def create_app(
     if pipeline.max_top_k is not None:
         settings = replace(settings, max_top_k=min(settings.max_top_k, pipeline.max_top_k))
     metrics = Metrics()
-    serving, process = Serving(pipeline, load=load, metrics=metrics), ProcessState()
+    serving, process = Serving(pipeline, load=load, metrics=metrics, settings=settings), ProcessState()
     reloader = Reloader(serving)
     batcher, computations = Batcher(settings, metrics), ComputationQueue(settings, metrics)
     queues = (batcher.queue, computations.queue)
@@ -138,7 +138,7 @@ class _App(FastAPI):
         version = self.serving.current
         if self._documented is None or self._documented[0] != version.number:
             document = get_openapi(title=self.title, version=self.version, routes=self.routes)
-            bodies = body_schemas(version, self.settings)
+            bodies = version.reader.schemas()
             components = document["components"]["schemas"]
             for name in ("HTTPValidationError", "ValidationError"):
                 components.pop(name, None)

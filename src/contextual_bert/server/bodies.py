@@ -1,22 +1,19 @@
 """The body of a request as JSON, within the limits of the server; what is too much is refused before it is computed.
 
-What a query may say is for the pipeline to check; here are only shape and size.
+Here are only size and form. What a query may say is for its model, see ``protocol``.
 """
 
 import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from fastapi import Request
 
-from contextual_bert.errors import ConfigurationError, Key, QueryError
-from contextual_bert.inference.queries import MASK, QUERY
-from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.settings import ServerSettings
 
@@ -29,7 +26,6 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _DIGITS = re.compile(rb"[0-9]{400,}")
 _READER = ThreadPoolExecutor(1, thread_name_prefix="contextual-bert-reading")
 Found = TypeVar("Found")
-ONE_QUERY = 'Give {"items": [...], "context": {...}}, one query.'
 
 
 async def read_body(request: Request, *, timeout_seconds: float) -> bytes:
@@ -124,110 +120,3 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
-
-
-def queries_of(content: Any, settings: ServerSettings) -> list[dict[str, Any]]:
-    """Return the queries of a body, which is one or a list of them.
-
-    Raises:
-        ProblemError, QueryError: something else, or more than the limits allow.
-    """
-    queries = cast("list[Any]", content if isinstance(content, list) else [content])
-    if len(queries) > settings.max_queries:
-        limit = f"Send at most {settings.max_queries} queries at once."
-        raise ProblemError("invalid-query", f"The list has {len(queries)} queries. {limit}")
-    for row, query in enumerate(queries):
-        if not isinstance(query, dict):
-            raise QueryError("it is not a query", location=(row,), value=query, fix=QUERY)
-        check_lengths(cast("dict[str, Any]", query), settings, row=row)
-    num_conditions = sum(_num_conditions(query.get("where")) for query in queries)
-    if num_conditions > settings.max_all_conditions:
-        limit = f"Send fewer queries at once: all together have at most {settings.max_all_conditions:,}."
-        raise ProblemError("invalid-query", f"The queries have {num_conditions:,} conditions in where. {limit}")
-    return queries
-
-
-def _num_conditions(where: Any) -> int:
-    """Return how many conditions a ``where`` has; one that is no list is one or has the short form."""
-    if where is None:
-        return 0
-    if isinstance(where, list):
-        return len(cast("list[Any]", where))
-    return len(cast("dict[str, Any]", where)) if isinstance(where, dict) and "attribute" not in where else 1
-
-
-def check_lengths(query: Mapping[str, Any], settings: ServerSettings, *, row: int) -> None:
-    """Raise QueryError unless a query has few items, conditions and attributes; other faults are not looked for.
-
-    Args:
-        query: as it came.
-        settings: how many of each it may have.
-        row: the number of the query.
-    """
-    limits = (
-        ("items", settings.max_set_length, "the set has {num} items"),
-        ("where", settings.max_conditions, "it has {num} conditions"),
-        ("at_most_one_per", settings.max_one_per, "it has {num} attributes"),
-    )
-    for key, most, problem in limits:
-        value: Any = query.get(key)
-        has_short_form = key == "where" and isinstance(value, dict) and "attribute" not in value  # {attribute: test}
-        if (isinstance(value, list) or has_short_form) and (num := len(cast("list[Any]", value))) > most:
-            raise QueryError(problem.format(num=num), location=(row, key), fix=f"Give at most {most}.")
-    for key, most in (("where", settings.max_values), ("context", settings.max_context_values)):
-        for keys, num in _lengths(query.get(key), ()):
-            if num > most:
-                raise QueryError(f"the list has {num} values", location=(row, key, *keys), fix=f"Give at most {most}.")
-
-
-def _lengths(value: Any, keys: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], int]]:
-    """Yield the keys of each list in a value, and how many of its values are no lists and records themselves."""
-    if isinstance(value, dict):
-        for key, each in cast("dict[str, Any]", value).items():
-            yield from _lengths(each, (*keys, key))
-    elif isinstance(value, list):
-        values = cast("list[Any]", value)
-        num_inner = 0
-        for number, each in enumerate(values):
-            if isinstance(each, dict | list):
-                num_inner += 1
-                yield from _lengths(each, (*keys, number))
-        yield keys, len(values) - num_inner
-
-
-def query_of(content: Any) -> Any:
-    """The body itself if it may be a query.
-
-    Raises:
-        QueryError: it is a list of them, or something else.
-    """
-    if not isinstance(content, dict):
-        problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
-        raise QueryError(problem, value=content, fix=ONE_QUERY)
-    return content
-
-
-def check_top_k(top_k: int, queries: Sequence[ReadQuery], settings: ServerSettings) -> None:
-    """Raise ConfigurationError where more proposals are asked for than the limit, of a query that does not list them.
-
-    All items of an ``allow`` list may be ranked: a shop that asks about 500 items wants an answer about each.
-    """
-    allowed = [len(query.settings.get("allow", {}).get("allow", ())) for query in queries]
-    if top_k > settings.max_top_k and min(allowed, default=0) < top_k:
-        fix = f"Give at most {settings.max_top_k}, or in allow as many items as are to be ranked."
-        raise ConfigurationError(f"is more than {settings.max_top_k}", setting="top_k", value=top_k, fix=fix)
-
-
-def check_blanks(query: ReadQuery, settings: ServerSettings, *, row: int) -> None:
-    """Raise QueryError unless a query has few [MASK]; an item that is not locked counts as one.
-
-    Args:
-        query: as it was read.
-        settings: how many it may have.
-        row: the number of the query.
-    """
-    if (num_blanks := query.items.count(MASK)) <= settings.max_blanks:
-        return
-    key = "locked" if query.replaced else "items"
-    problem = f"the set has {num_blanks} {MASK}" + (" with the items that are not locked" if query.replaced else "")
-    raise QueryError(problem, location=(row, key), fix=f"Give at most {settings.max_blanks}.")

@@ -1,5 +1,6 @@
 """``/v1/complete``: queries in, answers out, by way of the batcher. It computes nothing itself."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -7,8 +8,8 @@ from fastapi.responses import Response
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer
+from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.batching import Batcher, Computed
-from contextual_bert.server.bodies import check_top_k
 from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
@@ -59,3 +60,14 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
         )
 
     return router
+
+
+def check_top_k(top_k: int, queries: Sequence[ReadQuery], settings: ServerSettings) -> None:
+    """Raise ConfigurationError where more proposals are asked for than the limit, of a query that does not list them.
+
+    All items of an ``allow`` list may be ranked: a shop that asks about 500 items wants an answer about each.
+    """
+    allowed = [len(query.settings.get("allow", {}).get("allow", ())) for query in queries]
+    if top_k > settings.max_top_k and min(allowed, default=0) < top_k:
+        fix = f"Give at most {settings.max_top_k}, or in allow as many items as are to be ranked."
+        raise ConfigurationError(f"is more than {settings.max_top_k}", setting="top_k", value=top_k, fix=fix)

@@ -18,8 +18,8 @@ from contextual_bert.server.logs import EVENTS, REQUESTS, RequestRecord
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import SAFE_HEADERS, UNMATCHED, new_request_id
 from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.process import ProcessState
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import ProcessState
 from contextual_bert.server.strict_http import StrictConnection
 
 CLOSE_HEADER = (b"connection", b"close")

@@ -12,8 +12,8 @@ from contextual_bert.server.logs import EVENTS, REQUESTS, RequestRecord
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.origins import OriginCheck
 from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.process import ProcessState
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import ProcessState
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

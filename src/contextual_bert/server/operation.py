@@ -16,10 +16,11 @@ from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.problems import ProblemError, problem_of
+from contextual_bert.server.process import ProcessState
 from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import ProcessState, Serving
+from contextual_bert.server.state import Serving
 
 
 class StockChanges(BaseModel):

@@ -12,7 +12,7 @@ from typing import Any
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.server.problems import ProblemError
-from contextual_bert.server.state import ProcessState
+from contextual_bert.server.process import ProcessState
 
 # No website can be called so: browsers resolve these names themselves.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -1,22 +1,44 @@
-"""Models of requests, made from the run that is served, for OpenAPI.
+"""The models that read the body of a request, made from the run that is served. OpenAPI describes the same models.
 
-A context has the run's own features with their values, a query the constraints that are registered. The models
-describe. What a query may hold is checked by the pipeline itself, so that the server and the library say the same.
+A context has the run's own features with their values, a query the constraints that are registered, with the lengths
+that the server allows. What the vocabulary, the schema or the catalogue has to say is for the pipeline to check.
 Answers need no model here: their types are those of the library.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, NamedTuple, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    WithJsonSchema,
+    create_model,
+)
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.kinds.feature import SINGLE_VALUE
+from contextual_bert.errors import Key, QueryError
 from contextual_bert.inference import query_model
-from contextual_bert.inference.query_schema import Condition, Test
+from contextual_bert.inference.queries import MASK, Request, read_request
+from contextual_bert.inference.query_schema import (
+    Condition,
+    QueryModel,
+    Test,
+    Value,
+    as_conditions,
+    as_list,
+    names,
+    record_of,
+)
+from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Version
 
+ONE_QUERY = 'Give {"items": [...], "context": {...}}, one query.'
 REFERENCE = "#/components/schemas/{model}"
 _DAY = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])([T ].*)?$"
 
@@ -54,25 +76,6 @@ def _date_schema() -> dict[str, Any]:
     }
 
 
-def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[BaseModel]:
-    """The model of a query: items, the run's context, and the constraints that are registered now."""
-    limits: dict[str, Any] = {"type": "array", "items": SINGLE_VALUE, "maxItems": settings.max_set_length}
-    about = (
-        f"The set, with [MASK] where an item is missing (at most {settings.max_blanks}); without one, one more item is "
-        "proposed. Items that the model does not know are listed in the answer."
-    )
-    few = Field(max_length=settings.max_conditions)
-    where: Any = Annotated[list[Condition], few] | Condition | Annotated[dict[str, Test], few]
-    one_per: Any = str | Annotated[list[str], Field(max_length=settings.max_one_per)]
-    fields: dict[str, Any] = {
-        "items": (Annotated[list[str], WithJsonSchema(limits)], Field(default=[], description=about)),
-        "context": (context_model(schema) | None, None),
-        "where": (where | None, None),
-        "at_most_one_per": (one_per | None, None),
-    }
-    return create_model("Query", __base__=query_model(), __doc__="A set to complete.", **fields)
-
-
 class BodySchemas(NamedTuple):
     """Schemas of the body of a request: ``single``, a query; ``many``, a query or a list; ``definitions`` by name."""
 
@@ -81,10 +84,128 @@ class BodySchemas(NamedTuple):
     definitions: Mapping[str, Any]
 
 
-def body_schemas(version: Version, settings: ServerSettings) -> BodySchemas:
-    """The schemas of the bodies that this version takes."""
-    query: Any = query_for(version.pipeline.processor.schema, settings)
-    many: Any = Annotated[list[query], Field(max_length=settings.max_queries)]
-    schema = TypeAdapter(query | many).json_schema(ref_template=REFERENCE)
-    definitions = schema.pop("$defs")
-    return BodySchemas({"$ref": REFERENCE.format(model=query.__name__)}, schema, definitions)
+class QueryReader:
+    """Reads the queries of a request, and says for OpenAPI what it takes.
+
+    Args:
+        schema: of the run's context.
+        settings: how much a request may have.
+    """
+
+    def __init__(self, schema: ContextSchema | None, settings: ServerSettings) -> None:
+        self.model = query_for(schema, settings)
+        self._settings = settings
+
+    def read(self, content: Any, *, is_single: bool = False) -> list[Request]:
+        """Return the queries of a body, which is one or a list of them.
+
+        Args:
+            content: of the body.
+            is_single: it may not be a list.
+
+        Raises:
+            ProblemError, QueryError, UnknownNameError: something else, or more than the limits allow.
+        """
+        if is_single and not isinstance(content, dict):
+            problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
+            raise QueryError(problem, value=content, fix=ONE_QUERY)
+        given = cast("list[Any]", content if isinstance(content, list) else [content])
+        if len(given) > (most := self._settings.max_queries):
+            limit = f"Send at most {most} queries at once."
+            raise ProblemError("invalid-query", f"The list has {len(given)} queries. {limit}")
+        queries: list[Request] = []
+        num_conditions = 0
+        for row, query in enumerate(given):
+            read = read_request(query, row=row, model=self.model)
+            self._check_blanks(read, row=row)
+            num_conditions += len(read.settings.get("where", {}).get("where", ()))
+            queries.append(read)
+        if num_conditions > (most := self._settings.max_all_conditions):
+            limit = f"Send fewer queries at once: all together have at most {most:,}."
+            raise ProblemError("invalid-query", f"The queries have {num_conditions:,} conditions in where. {limit}")
+        return queries
+
+    def schemas(self) -> BodySchemas:
+        """Return the JSON schemas of the bodies that are read."""
+        query: Any = self.model
+        many: Any = Annotated[list[query], Field(max_length=self._settings.max_queries)]
+        schema = TypeAdapter(query | many).json_schema(ref_template=REFERENCE)
+        definitions = schema.pop("$defs")
+        return BodySchemas({"$ref": REFERENCE.format(model=query.__name__)}, schema, definitions)
+
+    def _check_blanks(self, query: Request, *, row: int) -> None:
+        """Raise QueryError unless a query has few [MASK]; an item that is not locked counts as one."""
+        if (num_blanks := query.items.count(MASK)) <= self._settings.max_blanks:
+            return
+        key = "locked" if query.replaced else "items"
+        problem = f"the set has {num_blanks} {MASK}" + (" with the items that are not locked" if query.replaced else "")
+        raise QueryError(problem, location=(row, key), fix=f"Give at most {self._settings.max_blanks}.")
+
+
+def record_within(value: Any, *, most: int) -> Mapping[str, Any]:
+    """Return a context as a mapping, no list of which has more than so many values.
+
+    Raises:
+        DataError: it is no record, or a list is longer.
+    """
+    record = record_of(value)
+    for keys, num in _lengths(record, ("context",)):
+        if num > most:
+            raise QueryError(f"the list has {num} values", location=keys, fix=f"Give at most {most}.")
+    return record
+
+
+def _lengths(value: Any, keys: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], int]]:
+    """Yield the keys of each list in a value, and how many of its values are no lists and records themselves."""
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, Any]", value).items():
+            yield from _lengths(each, (*keys, key))
+    elif isinstance(value, list):
+        values = cast("list[Any]", value)
+        num_inner = 0
+        for number, each in enumerate(values):
+            if isinstance(each, dict | list):
+                num_inner += 1
+                yield from _lengths(each, (*keys, number))
+        yield keys, len(values) - num_inner
+
+
+def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[QueryModel]:
+    """Return the model of a query: items, the run's context, and the constraints that are registered now."""
+    limits: dict[str, Any] = {"type": "array", "items": SINGLE_VALUE, "maxItems": settings.max_set_length}
+    about = (
+        f"The set, with [MASK] where an item is missing (at most {settings.max_blanks}); without one, one more item is "
+        "proposed. Items that the model does not know are listed in the answer."
+    )
+    values: Any = Annotated[list[Value], Field(max_length=settings.max_values, fail_fast=True)] | None
+    condition: Any = create_model(
+        "Condition",
+        __base__=Condition,
+        __doc__=Condition.__doc__,
+        one_of=(values, Field(default=None, alias="in")),
+        not_in=(values, None),
+    )
+    few = Field(max_length=settings.max_conditions)
+    where: Any = Annotated[list[condition], few] | condition | Annotated[dict[str, Test], few]
+    one_per: Any = Annotated[list[str], Field(max_length=settings.max_one_per)]
+    record = PlainValidator(
+        partial(record_within, most=settings.max_context_values), json_schema_input_type=context_model(schema)
+    )
+    fields: dict[str, Any] = {
+        "items": (
+            Annotated[
+                list[str], Field(max_length=settings.max_set_length), BeforeValidator(names), WithJsonSchema(limits)
+            ],
+            Field(default=[], description=about),
+        ),
+        "context": (Annotated[Mapping[str, Any], record] | None, None),
+        "where": (
+            Annotated[list[condition], few, BeforeValidator(as_conditions, json_schema_input_type=where)] | None,
+            None,
+        ),
+        "at_most_one_per": (
+            Annotated[one_per, BeforeValidator(as_list, json_schema_input_type=str | one_per)] | None,
+            None,
+        ),
+    }
+    return create_model("Query", __base__=query_model(), __doc__="A set to complete.", **fields)

@@ -19,9 +19,8 @@ from contextual_bert.errors import (
     UnknownNameError,
 )
 from contextual_bert.inference.queries import Request as Query
-from contextual_bert.inference.queries import read_request
 from contextual_bert.json_text import json_text
-from contextual_bert.server.bodies import beside_the_loop, check_blanks, parse_json, queries_of, query_of, read_body
+from contextual_bert.server.bodies import beside_the_loop, parse_json, read_body
 from contextual_bert.server.logs import EVENTS, RequestRecord
 from contextual_bert.server.middleware import RECORD
 from contextual_bert.server.problems import ProblemError, is_clients_fault, parameter_problem, problem_of
@@ -111,14 +110,13 @@ async def read_completion_request(
 
     def read() -> CompletionRequest:
         content = parse_json(body, settings)
+        given = cast("list[Any]", content if isinstance(content, list) else [content])
+        record.details |= {"queries": len(given), "version": version.number}
+        if settings.has_contexts_in_logs:
+            contexts = [each.get("context") for each in given if isinstance(each, dict)]
+            record.details["contexts"] = [withheld(context, version) for context in contexts]
         try:
-            given = queries_of(query_of(content) if is_single else content, settings)
-            record.details |= {"queries": len(given), "version": version.number}
-            if settings.has_contexts_in_logs:
-                record.details["contexts"] = [withheld(query.get("context"), version) for query in given]
-            queries = [read_request(query, row=row) for row, query in enumerate(given)]
-            for row, query in enumerate(queries):
-                check_blanks(query, settings, row=row)  # what is clearly wrong shall disturb nobody else
+            queries = version.reader.read(content, is_single=is_single)
         except (DataError, UnknownNameError) as error:
             raise problem_of(error, content, sensitive=version.sensitive_names) from error
         return CompletionRequest(version, queries, content, record)

@@ -21,8 +21,8 @@ from contextual_bert.server.accepting import BACKLOG, Acceptor, room_for_connect
 from contextual_bert.server.connections import Connection, ConnectionLimit
 from contextual_bert.server.logs import EVENTS, configure_logging
 from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.process import ProcessState
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import ProcessState
 
 _SECONDS_TO_FINISH = 30
 

@@ -20,23 +20,13 @@ from contextual_bert.inference.queries import Request as Query
 from contextual_bert.inference.queries import encode_contexts
 from contextual_bert.server.attributes import attributes_of
 from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.protocol import QueryReader
+from contextual_bert.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from contextual_bert.models import ContextualBertProcessor
 
 Queries = Sequence[Query]
-
-
-@dataclass
-class ProcessState:
-    """State of the process around an app.
-
-    ``is_stopping``: a signal has come, and each answer is the last one of its connection. ``bound_host``: the name or
-    address that the server listens on.
-    """
-
-    is_stopping: bool = False
-    bound_host: str | None = None
 
 
 class Pipeline(Protocol):
@@ -68,10 +58,11 @@ class Pipeline(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """One loaded run: ``number`` counts the versions of this process from 1."""
+    """One loaded run: ``number`` counts the versions of this process from 1, ``settings`` limit its queries."""
 
     pipeline: Pipeline
     number: int
+    settings: ServerSettings = field(default_factory=ServerSettings)
     loaded_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     @property
@@ -85,6 +76,11 @@ class Version:
         """The names in a context whose values are withheld."""
         schema = self.pipeline.processor.schema
         return schema.sensitive_names if schema is not None else frozenset()
+
+    @cached_property
+    def reader(self) -> QueryReader:
+        """The reader of the queries that the run takes."""
+        return QueryReader(self.pipeline.processor.schema, self.settings)
 
     @cached_property
     def missing_capabilities(self) -> Mapping[str, str | None]:
@@ -127,15 +123,22 @@ class Serving:
         pipeline: the first version's.
         load: gives the pipeline of the next version, catalogue included; None: there is no reload.
         metrics: told about reloads.
+        settings: limits of the queries.
 
     Relation to its siblings:
         ``batching.py`` computes each request with the ``Version`` that was ``current`` when it came in.
     """
 
     def __init__(
-        self, pipeline: Pipeline, *, load: Callable[[], Pipeline] | None = None, metrics: Metrics | None = None
+        self,
+        pipeline: Pipeline,
+        *,
+        load: Callable[[], Pipeline] | None = None,
+        metrics: Metrics | None = None,
+        settings: ServerSettings | None = None,
     ) -> None:
-        self.current = Version(pipeline, 1)
+        self._settings = settings or ServerSettings()
+        self.current = Version(pipeline, 1, self._settings)
         self._load = load
         self._metrics = metrics if metrics is not None else Metrics()
         self._metrics.version.set(1)
@@ -166,7 +169,7 @@ class Serving:
                 pipeline = tried(self._load())
                 with self._stock_lock:
                     self._post(pipeline.catalogue, self._posted_stock)
-                    version = self.current = Version(pipeline, self.current.number + 1)
+                    version = self.current = Version(pipeline, self.current.number + 1, self._settings)
             except BaseException:
                 self._metrics.reloads.labels("failed").inc()
                 raise

@@ -11,7 +11,7 @@ from contextual_bert.inference import CompletionPipeline
 from contextual_bert.server import ServerSettings, exposure
 from contextual_bert.server.origins import OriginCheck
 from contextual_bert.server.problems import ProblemError
-from contextual_bert.server.state import ProcessState
+from contextual_bert.server.process import ProcessState
 
 PATHS = ("/v1/schema", "/v1/items", "/openapi.json", "/metrics", "/healthz", "/", "/static/page.js")
 

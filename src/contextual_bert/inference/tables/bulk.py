@@ -27,10 +27,10 @@ from contextual_bert.errors import (
     did_you_mean,
 )
 from contextual_bert.frames import Frame, as_table
-from contextual_bert.inference.constraint_evaluation import GUIDANCE, constraint_keys
+from contextual_bert.inference.constraint_evaluation import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import check_count, read_request
-from contextual_bert.inference.query_schema import TRUTH_WORDS
+from contextual_bert.inference.query_schema import GUIDANCE, TRUTH_WORDS
 
 ROW = "row"
 NAMES = ("allow", "deny", "owned")  # constraints that are lists of items

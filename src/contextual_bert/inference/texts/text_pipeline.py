@@ -20,7 +20,6 @@ from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.capabilities import guidance_notes
-from contextual_bert.inference.constraint_evaluation import GUIDANCE
 from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
@@ -31,6 +30,7 @@ from contextual_bert.inference.queries import (
     in_queries,
     read_guidance,
 )
+from contextual_bert.inference.query_schema import GUIDANCE
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
