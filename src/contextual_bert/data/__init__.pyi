@@ -15,14 +15,7 @@ from .reviews import read_reviews
 from .samplers import LengthBucketSampler
 from .sets import SetTable, read_sets
 from .shuffling import ShuffledContext
-from .splits import (
-    Split,
-    new_split,
-    split_by_column,
-    split_by_customer,
-    split_by_row,
-    split_by_time,
-)
+from .splits import Split, check_fractions, new_split, split_by_column, split_by_customer, split_by_row, split_by_time
 from .text_audit import audit_texts
 from .text_masking import TextMaskingCollator
 from .world import StylistWorld
@@ -49,6 +42,7 @@ __all__ = [
     "TextMaskingCollator",
     "audit",
     "audit_texts",
+    "check_fractions",
     "check_writable",
     "cooccurrence_vectors",
     "group_rows",

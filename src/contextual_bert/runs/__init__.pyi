@@ -13,6 +13,7 @@ from .runner import run
 from .study_report import Peers, study
 from .tasks import prepare_for
 from .text_inspection import inspect_texts
+from .text_starts import reader_of
 
 __all__ = [
     "BASELINES",
@@ -38,6 +39,7 @@ __all__ = [
     "prepare",
     "prepare_for",
     "prepare_texts",
+    "reader_of",
     "run",
     "study",
     "table_rows",

@@ -412,7 +412,7 @@ def _prepared_texts(
         )
     labels: tuple[str, ...] = ()
     if task.label is not None:
-        values = rows_in_parts(table.select([task.label]), split).column(task.label)
+        values = split.rows_in_a_part(table.select([task.label])).column(task.label)
         try:
             labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
         except DataError as error:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert import inference, models
+from contextual_bert import inference, models, runs  # loaded when used: words are counted without transformers
 from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
 from contextual_bert.context import ContextSchema, canonical
 from contextual_bert.data import Split, reading_lines
@@ -185,9 +185,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
 
 def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     """Inspect the length of the texts in tokens, and the number of cut texts."""
-    from contextual_bert.runs.text_starts import reader_of  # noqa: PLC0415 - words are counted without transformers
-
-    processor = reader_of(recipe) or models.ContextualBertProcessor.from_bert(task.checkpoint)
+    processor = runs.reader_of(recipe) or models.ContextualBertProcessor.from_bert(task.checkpoint)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
     if task.question is not None:

@@ -3,6 +3,7 @@
 import re
 from typing import cast, get_args
 
+from contextual_bert import data, evaluation  # they import numpy when used: a value that is not allowed comes first
 from contextual_bert.context.limits import MAX_BUCKETS
 from contextual_bert.errors import (
     NAME,
@@ -44,10 +45,7 @@ def check_recipe_settings(recipe: Recipe) -> None:
     _check_task(recipe)
     lost = [name for name, default in SPLIT_FIELDS.items() if getattr(recipe, name) != default]
     _check_parts(recipe, lost)
-    # The splits and the metrics import numpy and pyarrow, for which a value that is not allowed does not wait.
-    from contextual_bert.data.splits import check_fractions  # noqa: PLC0415
-
-    check_fractions(recipe.validation, recipe.test)
+    data.check_fractions(recipe.validation, recipe.test)
     _check_best_epoch(recipe)
     if recipe.split is not None and lost:
         raise ConfigurationError(
@@ -179,11 +177,9 @@ def _check_best_epoch(recipe: Recipe) -> None:
     metric = asked[BEST_METRIC]
     if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
         return
-    from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key  # noqa: PLC0415
-
-    key = metric_key(metric).removeprefix("eval_")
+    key = evaluation.metric_key(metric).removeprefix("eval_")
     learns_labels = isinstance(recipe.task, LabelTask)
-    known = [*RANK_METRICS, *(LABEL_METRICS if learns_labels else ())]
+    known = [*evaluation.RANK_METRICS, *(evaluation.LABEL_METRICS if learns_labels else ())]
     if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
         raise UnknownNameError(
             "is unknown", place=SettingPlace(BEST_METRIC), value=metric, allowed=did_you_mean(metric, known)
