@@ -215,6 +215,11 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         parts: Any = self.feature_extractor, self.tokenizer, self.truncation
         return type(self)(*parts, has_context_as_text=kind == "text", value_spelling=self.value_spelling)
 
+    def with_schema(self, schema: ContextSchema) -> Self:
+        """The same processor of texts, with another schema."""
+        parts: Any = ContextFeatureExtractor(schema.to_dict()), self.tokenizer, self.truncation
+        return type(self)(*parts, has_context_as_text=self.has_context_as_text, value_spelling=self.value_spelling)
+
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         items: Sequence[Sequence[str]] | None = None,

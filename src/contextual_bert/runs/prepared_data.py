@@ -3,12 +3,12 @@
 It reads nothing: that is what its two kinds do.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -139,6 +139,34 @@ class PreparedData:
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each row of a part, None where the table names none."""
+        raise NotImplementedError
+
+    def rows_of(self, part: str) -> pa.Table:
+        """Return the rows of the table that the data set of a part is of, in its order."""
+        raise NotImplementedError
+
+    def with_silenced(self, names: Iterable[str], *, selection: Sequence[str]) -> Self:
+        """The same data; these features, and no others, are not read.
+
+        Args:
+            names: of the features.
+            selection: sentences on the choice.
+        """
+        raise NotImplementedError
+
+    @property
+    def has_field_gains(self) -> bool:
+        """Whether ``training.field_selection`` can say what a field of the context tells here."""
+        return True
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a run is gone on from, which brings its schema."""
+        return self.recipe.task.run_to_start_from is not None
+
+    @property
+    def vocab_size(self) -> int:
+        """Return the number that ids of items or tokens are below."""
         raise NotImplementedError
 
     def names(self, part: str) -> pa.Array | None:

@@ -104,12 +104,6 @@ class PreparedSets(PreparedData):
         )
 
     def with_silenced(self, names: Iterable[str], *, selection: Sequence[str]) -> Self:
-        """The same sets, split and vocabulary; these features, and no others, are not read.
-
-        Args:
-            names: of the features.
-            selection: sentences on the choice.
-        """
         schema = self.processor.schema
         assert schema is not None
         schema = schema.with_silenced(names)
@@ -119,6 +113,13 @@ class PreparedSets(PreparedData):
             processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
             selection=tuple(selection),
         )
+
+    def rows_of(self, part: str) -> pa.Table:
+        return self.split.select(self.sets, part).table
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.processor.items)
 
     @cached_property
     def softmax_over(self) -> SoftmaxOver:

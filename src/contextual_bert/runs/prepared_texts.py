@@ -4,12 +4,12 @@ The schema, its bins and rare values are taken from the training part alone; the
 table, for a label is no secret but how often it occurs is. docs/protocol.md, "Splits".
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -142,6 +142,37 @@ class PreparedTexts(PreparedData):
             return None
         return self.texts[part].dataset
 
+    def rows_of(self, part: str) -> pa.Table:
+        return self.table.take(pa.array(self.datasets[part].example_ids.numpy()))
+
+    def with_silenced(self, names: Iterable[str], *, selection: Sequence[str]) -> Self:
+        own = self.processor
+        assert own.schema is not None
+        schema = own.schema.with_silenced(names)
+        chosen = replace(
+            self,
+            recipe=replace(self.recipe, schema=schema.to_dict()),
+            processor=own.with_schema(schema),
+            selection=tuple(selection),
+        )
+        # The tokens are those of these data already.
+        texts = cast(dict[str, EncodedTexts], self.texts)  # of questions nothing is chosen
+        vars(chosen)["texts"] = {part: each.with_schema(schema) for part, each in texts.items()}
+        return chosen
+
+    @property
+    def has_field_gains(self) -> bool:
+        """An answer is a place in its text: no share of it is known beside the text."""
+        return self.head != "question_answering"
+
+    @property
+    def goes_on(self) -> bool:
+        return self.method is not None
+
+    @property
+    def vocab_size(self) -> int:
+        return len(cast(Any, self.processor.tokenizer))
+
     def names(self, part: str) -> pa.Array | None:
         """Return the labels of the texts of a part; None of tags, answers and hidden tokens."""
         return self.names_of(self.split.rows(part))
@@ -210,7 +241,8 @@ class PreparedTexts(PreparedData):
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
         warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
-        return [*read, *self.split.lines(), *found, *self.audit.lines(), *leak_lines(self.leaking), *seen, *warned]
+        chosen = [*leak_lines(self.leaking), *self.selection]
+        return [*read, *self.split.lines(), *found, *self.audit.lines(), *chosen, *seen, *warned]
 
     def drift_lines(self, part: str) -> list[str]:
         """Return a sentence on the labels whose share differs most between training and a part; none without labels."""

@@ -1,4 +1,4 @@
-"""The choice of the fields of a context, before a run on sets: measured on the training part, or as it was remembered.
+"""The choice of the fields of a context, before a run: measured on the training part, or as it was remembered.
 
 ``training.field_selection`` measures. Paper: not there; docs/decisions/036.
 """
@@ -15,8 +15,7 @@ from contextual_bert.data.splits import split_by_time
 from contextual_bert.errors import ContextualBertError
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.prepared_sets import PreparedSets
-from contextual_bert.runs.registry import FITTED_BASELINES
+from contextual_bert.runs.registry import POPULARITY
 from contextual_bert.runs.run_files import CHECKPOINTS
 from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
@@ -31,8 +30,8 @@ def with_selected_fields(
 ) -> PreparedData:
     """Return the data with the fields silenced that the training part shows to say nothing.
 
-    Nothing is chosen for texts, for methods without a context, with ``field_selection="off"``, with ``init_from``, by a
-    schema that has silenced fields, and from a small training part.
+    Nothing is chosen for answers to questions, for methods without a context, with ``field_selection="off"``, for a run
+    that goes on from another, by a schema that has silenced fields, and from a small training part.
 
     Args:
         ready: data in which nothing was silenced yet.
@@ -41,10 +40,10 @@ def with_selected_fields(
         progress: called with (parts done, parts in all).
     """
     recipe, schema = ready.recipe, ready.processor.schema
-    is_asked = any(has_context(each) and each.conditioning not in FITTED_BASELINES for each in recipes)
-    if not isinstance(ready, PreparedSets) or schema is None or not is_asked or recipe.field_selection == "off":
+    is_asked = any(has_context(each) and each.conditioning not in POPULARITY for each in recipes)
+    if not ready.has_field_gains or schema is None or not is_asked or recipe.field_selection == "off":
         return ready
-    if recipe.task.run_to_start_from is not None or schema.silenced_names or not schema.features:
+    if ready.goes_on or schema.silenced_names or not schema.features:
         return ready
     known = remembered_names(remembered, schema)
     if known is not None:
@@ -58,12 +57,13 @@ def with_selected_fields(
         schema.layout,
         folds_of(ready, clusters),
         clusters,
-        vocab_size=len(ready.processor.items),
+        vocab_size=ready.vocab_size,
         progress=progress,
     )
     names = [gain.name for gain in gains if not gain.is_useful]
     seconds = f"chosen in {time.perf_counter() - started:.0f} seconds"
-    return ready.with_silenced(names, selection=[*_lines(schema, names, seconds), *_gain_lines(gains)])
+    told = _gain_lines(gains, ready.settings.row_name)
+    return ready.with_silenced(names, selection=[*_lines(schema, names, seconds), *told])
 
 
 def remembered_names(directories: Iterable[Path], schema: ContextSchema) -> tuple[str, ...] | None:
@@ -87,19 +87,19 @@ def remembered_names(directories: Iterable[Path], schema: ContextSchema) -> tupl
     return None
 
 
-def cluster_codes(ready: PreparedSets) -> NDArray[np.int64]:
-    """Return a number for the customer of each training set; without customers each set has its own."""
+def cluster_codes(ready: PreparedData) -> NDArray[np.int64]:
+    """Return a number for the customer of each training row; without customers each row has its own."""
     customers = ready.customers("train")
     if customers is None:
         return np.arange(len(ready.datasets["train"]))
     return np.unique(customers, return_inverse=True)[1].astype(np.int64)
 
 
-def folds_of(ready: PreparedSets, clusters: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the places of the sets that are asked about in each fold: of a split by time those of the later half."""
+def folds_of(ready: PreparedData, clusters: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the places of the rows that are asked about in each fold: of a split by time those of the later half."""
     if ready.split.by != "time" or ready.split.column is None:
         return folds_by_cluster(clusters)
-    times = ready.split.select(ready.sets, "train").table.select([ready.split.column])
+    times = ready.rows_of("train").select([ready.split.column])
     formats = ready.recipe.reading.date_formats
     parts = split_by_time(times, ready.split.column, validation=0.5, test=0.0, date_formats=formats).assignment
     return [np.flatnonzero(parts == 1)]
@@ -112,14 +112,14 @@ def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
     listed = ", ".join(map(repr, names))
     return [
         f"field selection: {len(names)} of {number} fields of the context are silenced ({how}): {listed}. What "
-        "their values tell of some sets of the training part does not hold for the others beyond chance. To keep all "
+        "their values tell of some of the training part does not hold for the others beyond chance. To keep all "
         "fields, set field_selection='off'."
     ]
 
 
-def _gain_lines(gains: Sequence[FieldGain]) -> list[str]:
+def _gain_lines(gains: Sequence[FieldGain], row_name: str) -> list[str]:
     kept = sorted((gain for gain in gains if gain.is_useful), key=lambda gain: -gain.nats)
     if not kept:
         return ["field selection: no field is left, so the context says nothing to this run"]
     listed = ", ".join(f"{gain.name!r} {gain.nats:.3f}" for gain in kept)
-    return [f"field selection: kept, with the gain of each alone in nats an item: {listed}"]
+    return [f"field selection: kept, with the gain of each alone in nats, a mean over {row_name}s: {listed}"]

@@ -1,8 +1,9 @@
-"""Choose the fields of the context that help to predict an item, from the training part, before a training.
+"""Choose the fields of the context that help to predict an item or label, from the training part, before a training.
 
 A field that says nothing is learned by heart, and costs more than any method gains. Whether a field says something is
-estimated in closed form: what the other items of a set do not tell about an item is averaged over the sets of each
-value, and compared with the same averages of other customers. Paper: not there; decision 036.
+estimated in closed form: what the other items of a set do not tell about an item, or a text about its label, is
+averaged over the rows of each value, and compared with the same averages of other customers. Paper: not there;
+decision 036.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,15 +18,16 @@ from scipy import sparse
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.forms import FORMS
 from contextual_bert.data import SequenceDataset, cooccurrence_vectors
+from contextual_bert.data.dataset import IGNORED_LABEL
 from contextual_bert.errors import ConfigurationError
 
 Floats = NDArray[np.float32]  # accurate enough for means and half of the memory
 Places = NDArray[np.int64]
 
-FEWEST_SETS, FEWEST_CLUSTERS = 400, 100  # below either even strong fields are missed: all fields stay
+FEWEST_ROWS, FEWEST_CLUSTERS = 400, 100  # below either even strong fields are missed: all fields stay
 LEAST_Z = 3.0  # standard errors that a gain must lie above 0: of two tests, so one field of nothing in 370 does
 NUM_FOLDS = 5
-MOST_ITEMS = 200_000  # that are looked at: a choice costs seconds, also on a large table
+MOST_ITEMS = 200_000  # or tokens, that are looked at: a choice costs seconds, also on a large table
 NUM_DIRECTIONS, NUM_COMMON = 64, 64  # coordinates of an item: of what it occurs with, and of the commonest items
 NUM_PAIRED = 16  # coordinates of the item and of the others, whose products say that a field matters beside some items
 # Ridge of the regression on the others, in items. A regression that fits a small table closely leaves residuals whose
@@ -37,11 +39,12 @@ _DOUBTED_ITEM, _SMALLEST, _FURTHEST = 5.0, 1e-6, 3.0
 
 @dataclass(frozen=True)
 class FieldGain:
-    """Gain of one field on sets of other customers, and how far it is from chance.
+    """Gain of one field on sets, or texts, of other customers, and how far it is from chance.
 
     Args:
         name: of the field.
-        nats: estimated gain in cross-entropy an item, given the other items of the set and no other field.
+        nats: estimated gain in cross-entropy an item, given the other items of the set and no other field; of texts a
+            label, given the text.
         z: standard errors, over customers, that the agreement between customers lies above 0.
 
     Example:
@@ -57,15 +60,15 @@ class FieldGain:
 
     @property
     def is_useful(self) -> bool:
-        """Whether the values of the field tell items of other customers beyond chance."""
+        """Whether the values of the field tell items, or labels, of other customers beyond chance."""
         return self.z > LEAST_Z
 
 
 def folds_by_cluster(clusters: NDArray[np.int64], *, num_folds: int = NUM_FOLDS, seed: int = 0) -> list[Places]:
-    """Return the places of the sets of each fold; the sets of one cluster stay together.
+    """Return the places of the rows of each fold; the rows of one cluster stay together.
 
     Args:
-        clusters: number of the customer of each set.
+        clusters: number of the customer of each set or text.
         num_folds: how many.
         seed: of the draw.
 
@@ -79,9 +82,9 @@ def folds_by_cluster(clusters: NDArray[np.int64], *, num_folds: int = NUM_FOLDS,
     return [np.flatnonzero(fold_of == number) for number in range(num_folds)]
 
 
-def can_select(num_sets: int, num_clusters: int) -> bool:
-    """Return whether there are enough sets, and customers, to tell a useful field from chance."""
-    return num_sets >= FEWEST_SETS and num_clusters >= FEWEST_CLUSTERS
+def can_select(num_rows: int, num_clusters: int) -> bool:
+    """Return whether there are enough sets or texts, and customers, to tell a useful field from chance."""
+    return num_rows >= FEWEST_ROWS and num_clusters >= FEWEST_CLUSTERS
 
 
 def field_gains(
@@ -93,48 +96,51 @@ def field_gains(
     vocab_size: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[FieldGain]:
-    """Estimate what each field of the context helps to predict an item beside the others of its set.
+    """Estimate what each field of the context helps to predict an item beside the others of its set, or a label beside
+    its text.
 
     Formula:
-        e_ij = y(w_ij) - W mean_k(y(w_ik), k != j);  F_i = sum_j [e_ij, e_ij (x) u_ij];
-        B_t = sum_i z_it F_i / (sum_i n_i z_it^2 + kappa), over the sets that are fitted to;
+        e_ij = y(w_ij) - W x_ij;  F_i = sum_j [e_ij, e_ij (x) u_ij];
+        B_t = sum_i z_it F_i / (sum_i n_i z_it^2 + kappa), over the rows that are fitted to;
         gain = c^2 / (2 q n),  c = sum_i <F_i, z_i B>,  q = sum_i n_i |z_i B|^2, over the n items that are asked about
 
     Symbols:
-        w_ij item j of set i, of n_i items; y(w) coordinates of an item, of mean 0 and covariance 1 over all items; W a
-        ridge regression on the mean of the other items; u_ij that mean with covariance 1; (x) the outer product of the
-        leading coordinates; z_i what the field's value adds up in a linear model (a 1 for a category, the components of
-        a vector), less its mean; kappa ``DOUBTED``.
+        w_ij item j of set i, of n_i items, or a label: a text has one, or one for each of its words; y(w) coordinates
+        of an item or label, of mean 0 and covariance 1 over all of them; x_ij the mean of y over the other items; of a
+        text that over its tokens, before which the tag of a word has that of the word; W a ridge regression; u_ij the
+        first part of x_ij with covariance 1; (x) the outer product of the leading coordinates; z_i what the field's
+        value adds up in a linear model (a 1 for a category, the components of a vector), less its mean; kappa
+        ``DOUBTED``.
 
-    e and e (x) u have a test each, and the larger z counts. A field that matters only beside certain items leaves the
-    mean of e as it is, but not that of e (x) u. No value of a field enters e or u. So the z of a field that is
-    independent of the sets has mean 0 and variance 1 at most, whatever the coordinates are. Coordinates are scaled by
-    the items' shares. Half a squared distance of two means is then a Kullback-Leibler divergence to second order, so
-    the gain of a small effect is in nats.
+    e and e (x) u have a test each, and the larger z counts. A field that matters only beside certain items or words
+    leaves the mean of e as it is, but not that of e (x) u. No value of a field enters e or u. So the z of a field that
+    is independent of the rows has mean 0 and variance 1 at most, whatever the coordinates are. Coordinates are scaled
+    by the shares of the items or labels. Half a squared distance of two means is then a Kullback-Leibler divergence to
+    second order, so the gain of a small effect is in nats.
 
     Args:
-        dataset: the training sets.
+        dataset: the training sets or texts. Without labels each item, or token, is asked about.
         layout: the fields, in any order.
-        folds: places of the sets that are asked about, after fitting to all others: of ``folds_by_cluster``, or the
+        folds: places of the rows that are asked about, after fitting to all others: of ``folds_by_cluster``, or the
             later half alone.
-        clusters: number of the customer of each set; standard errors are over customers.
-        vocab_size: ids are below it.
+        clusters: number of the customer of each row; standard errors are over customers.
+        vocab_size: ids of items or tokens are below it.
         progress: called with (parts done, parts in all).
 
     Raises:
-        ConfigurationError: a fold has no set to fit to, or none to ask about.
+        ConfigurationError: a fold has no row to fit to, or none to ask about.
 
     Reference: Greenacre (1984), Theory and Applications of Correspondence Analysis, for the coordinates.
     """
     if any(not 0 < len(fold) < len(dataset) for fold in folds):
-        raise ConfigurationError("A fold has no set on one side. Give more sets, or more customers.")
+        raise ConfigurationError("A fold has no row on one side. Give more rows, or more customers.")
 
     def told(done: int) -> None:
         if progress is not None:
             progress(done, 1 + len(layout))
 
     rows = _sample(dataset.sizes, MOST_ITEMS)
-    residuals = _residuals(dataset, rows, _coordinates(dataset, vocab_size))
+    rows, residuals = _residuals(dataset, rows, _coordinates(dataset, vocab_size))
     inside = [np.flatnonzero(np.isin(rows, fold)) for fold in folds]
     owners = np.unique(clusters[rows], return_inverse=True)[1]
     told(1)
@@ -147,9 +153,9 @@ def field_gains(
 
 
 class _Residuals(NamedTuple):
-    """What the other items do not tell, added up over each set, and the number of items of each set.
+    """What the other items, or the text, do not tell, added up over each row, and the number of items or labels there.
 
-    Shapes: sums (sets, coordinates and products); sizes (sets,). The first ``num_coordinates`` are of an item.
+    Shapes: sums (rows, coordinates and products); sizes (rows,). The first ``num_coordinates`` are of an item or label.
     """
 
     sums: Floats
@@ -158,10 +164,10 @@ class _Residuals(NamedTuple):
 
 
 def _sample(sizes: NDArray[np.int64], most_items: int) -> NDArray[np.int64]:
-    """Return the places of as many sets, drawn at random, as have this number of items, but of the fewest at least."""
+    """Return the places of as many rows, drawn at random, as have this number of items, but of the fewest at least."""
     order = np.random.default_rng(0).permutation(len(sizes))
-    num_sets = int(np.searchsorted(np.cumsum(sizes[order]), most_items, side="right"))
-    return np.sort(order[: max(FEWEST_SETS, num_sets)])
+    num_rows = int(np.searchsorted(np.cumsum(sizes[order]), most_items, side="right"))
+    return np.sort(order[: max(FEWEST_ROWS, num_rows)])
 
 
 def _coordinates(dataset: SequenceDataset, vocab_size: int) -> Floats:
@@ -175,7 +181,12 @@ def _coordinates(dataset: SequenceDataset, vocab_size: int) -> Floats:
     common = np.argsort(-counts, kind="stable")[: min(NUM_COMMON, num_real)]
     indicators = np.zeros((vocab_size, len(common)))
     indicators[common, np.arange(len(common))] = 1.0
-    raw = np.concatenate([vectors / np.sqrt(counts + _DOUBTED_ITEM)[:, None], indicators], axis=1)
+    vectors = vectors / np.sqrt(counts + _DOUBTED_ITEM)[:, None]
+    return _standardised(np.concatenate([vectors, indicators], axis=1), shares)
+
+
+def _standardised(raw: NDArray[np.float64], shares: NDArray[np.float64]) -> Floats:
+    """Return columns that span the same, with mean 0 and covariance 1 under these shares; rows of share 0 are 0."""
     raw = np.sqrt(shares)[:, None] * (raw - shares @ raw)
     lengths = np.linalg.norm(raw, axis=0)
     basis, upper = np.linalg.qr(raw[:, lengths > 1e-12] / lengths[lengths > 1e-12])
@@ -184,15 +195,38 @@ def _coordinates(dataset: SequenceDataset, vocab_size: int) -> Floats:
     return scaled.astype(np.float32)
 
 
-def _residuals(dataset: SequenceDataset, rows: NDArray[np.int64], coordinates: Floats) -> _Residuals:
-    """Return what the others of a set do not tell of its items, of the sets in these rows."""
+def _residuals(
+    dataset: SequenceDataset, rows: NDArray[np.int64], coordinates: Floats
+) -> tuple[NDArray[np.int64], _Residuals]:
+    """Return those of these rows that have an item or a label to ask about, and what the rest does not tell of it."""
     sizes = dataset.sizes[rows]
-    of_set = np.repeat(np.arange(len(rows)), sizes)
+    of_row = np.repeat(np.arange(len(rows)), sizes)
     starts = np.cumsum(sizes) - sizes
-    places = np.arange(len(of_set)) - starts[of_set] + dataset.offsets.numpy()[rows][of_set]
+    places = np.arange(len(of_row)) - starts[of_row] + dataset.offsets.numpy()[rows][of_row]
     own = coordinates[dataset.input_ids.numpy()[places]]
-    num_others = np.maximum(sizes - 1, 1)[of_set, None].astype(np.float32)
-    others = (np.add.reduceat(own, starts, axis=0)[of_set] - own) / num_others
+    sums = np.add.reduceat(own, starts, axis=0)
+    if dataset.labels is None:
+        others = (sums[of_row] - own) / np.maximum(sizes - 1, 1)[of_row, None].astype(np.float32)
+        return rows, _summed(own, others, sizes)
+    texts = sums / sizes[:, None].astype(np.float32)
+    labels = dataset.labels.numpy()[places if dataset.has_label_per_token else rows]
+    is_asked = labels != IGNORED_LABEL
+    told = np.concatenate([own, texts[of_row]], axis=1) if dataset.has_label_per_token else texts
+    asked_of = (of_row if dataset.has_label_per_token else np.arange(len(rows)))[is_asked]
+    kept, num_labels = np.unique(asked_of, return_counts=True)
+    targets = _label_coordinates(labels[is_asked])
+    return rows[kept], _summed(targets, told[is_asked], num_labels)
+
+
+def _label_coordinates(labels: NDArray[np.int64]) -> Floats:
+    """Return coordinates of the label of each row, with mean 0 and covariance 1 over these rows."""
+    seen, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return _standardised(np.eye(len(seen)), counts / counts.sum())[places]
+
+
+def _summed(own: Floats, others: Floats, sizes: NDArray[np.int64]) -> _Residuals:
+    """Return what ``others`` do not tell of ``own``, added up over rows of these numbers of items or labels."""
+    starts = np.cumsum(sizes) - sizes
     gram = others.T @ others
     gram[np.diag_indices_from(gram)] += max(DOUBTED_OTHERS / len(own) * np.trace(gram) / max(len(gram), 1), _SMALLEST)
     told = others @ np.linalg.solve(gram, others.T @ own)

@@ -70,7 +70,7 @@ class Recipe:
         max_categories: the most values of a feature with a vector of their own, of a schema that is inferred.
         hash_buckets: how many vectors the other values of a feature share; 0: none, they are unknown. None: as many as
             customers allow, see ``infer_schema``.
-        field_selection: "auto" silences the features of sets that the training part shows to say nothing
+        field_selection: "auto" silences the features that the training part shows to say nothing
             (docs/decisions/036); "off" keeps all. ``prepare`` alone silences none.
         leaks: columns that give the set, or the label, away, such as a sum over its items: "drop" leaves them out of a
             schema that is inferred, "keep" is for what is known before the set is.
@@ -224,8 +224,8 @@ class Recipe:
     field_selection: Annotated[
         FieldSelection,
         Option(
-            "auto: fields of the context that the training sets show to say nothing are read as missing; off: all are "
-            "read. Texts keep all fields.",
+            "auto: fields of the context that the training part shows to say nothing are not read; off: all are read. "
+            "Answers to questions keep all fields.",
             CONTEXT,
         ),
     ] = "auto"

@@ -2,21 +2,28 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from safetensors.numpy import load_file
+from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
+from contextual_bert.context.absence import is_missing
 from contextual_bert.inference.verdicts import FieldVerdicts
-from contextual_bert.runs import attribute_run, prepare, run
+from contextual_bert.runs import PreparedTexts, attribute_run, prepare, prepare_texts, run
 from contextual_bert.runs import selected_fields as selected
+from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.run_files import load_metrics
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
-from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert.runs.text_baselines import words_of
+from contextual_bert.testing.heads import miniature_checkpoint
+from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.training import Classification, QuestionAnswering, Recipe, SetCompletion
 
 NUM_SETS = 1_400
 MODEL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -107,6 +114,82 @@ def test_a_schema_with_silenced_fields_is_taken_as_it_is(sets: pa.Table) -> None
     assert with_selected_fields(ready, [given]) is ready
     assert ready.processor.schema is not None
     assert ready.processor.schema.silenced_names == ("taste",)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bert") / "checkpoint"
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=23, num_labels=2, max_position_embeddings=16, **sizes)
+    miniature_checkpoint(drawn_anew(BertForSequenceClassification(config)), folder)
+    return folder
+
+
+def comments(num_texts: int = 900) -> pa.Table:
+    random = np.random.default_rng(3)
+    words = random.integers(0, 18, (num_texts, 5))
+    reader = random.integers(0, 3, num_texts)
+    is_good = np.where(random.random(num_texts) < 0.5, words[:, 0] < 9, reader > 0)
+    return pa.table(
+        {
+            "text": [" ".join(f"word{number}" for number in row) for row in words.tolist()],
+            "verdict": np.where(is_good, "good", "bad"),
+            "reader": [f"reader-{number}" for number in reader],
+            "noise": [f"noise-{number}" for number in random.integers(0, 20, num_texts)],
+            "level": random.normal(size=num_texts),
+        }
+    )
+
+
+def test_texts_are_those_without_the_fields_that_say_nothing(bert: Path) -> None:
+    asked = Recipe(data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)))
+    table = comments()
+    ready = prepare_texts(asked, source=table)
+    chosen = with_selected_fields(ready, [asked])
+    without = prepare_texts(asked, source=table.drop_columns(["noise", "level"]))
+    assert chosen.processor.schema is not None
+    assert chosen.processor.schema.silenced_names == ("noise", "level")
+    assert chosen.processor.schema.layout == without.processor.schema.layout  # type: ignore[union-attr]
+    for part, dataset in chosen.datasets.items():
+        other = without.datasets[part]
+        assert dataset.input_ids is ready.datasets[part].input_ids  # no text is tokenized again
+        assert (dataset.labels == other.labels).all()
+        assert dataset.context.keys() == other.context.keys() == {"reader"}
+        assert (dataset.context["reader"] == other.context["reader"]).all()
+    assert chosen.recipe.schema == chosen.processor.schema.to_dict()
+    assert "2 of 3 fields of the context are silenced" in " ".join(chosen.lines())
+    encoded = chosen.processor.encode_columns(table.slice(0, 5))
+    assert encoded is not None
+    assert [*encoded.tensors] == ["reader"]
+    assert encoded.unread.keys() == {"noise", "level"}
+    assert with_selected_fields(ready, [replace(asked, conditioning="none")]) is ready
+    logistic = LogisticBaseline(cast(PreparedTexts, chosen), "tfidf_context")
+    assert [*logistic.columns] == ["reader"]
+
+
+def test_texts_of_which_no_field_says_anything_have_all_missing(bert: Path) -> None:
+    asked = Recipe(
+        data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)), exclude=("reader",)
+    )
+    chosen = with_selected_fields(prepare_texts(asked, source=comments()), [asked])
+    assert chosen.processor.schema is not None
+    assert chosen.processor.schema.silenced_names == ("noise", "level")
+    context = chosen.datasets["test"].context
+    assert {name: bool(is_missing(values.numpy()).all()) for name, values in context.items()} == {
+        "noise": True,
+        "level": True,
+    }
+    words = words_of(cast(PreparedTexts, chosen))["test"]
+    assert all((ids == 0).all() for ids in words.values())
+
+
+def test_answers_to_questions_keep_all_fields(bert: Path) -> None:
+    table = comments(500).append_column("question", pa.array(["word1 word2"] * 500))
+    task = QuestionAnswering(text="text", question="question", answer="verdict", checkpoint=str(bert))
+    table = table.set_column(1, "verdict", pa.array([text.split()[0] for text in table["text"].to_pylist()]))
+    asked = Recipe(data="texts", task=task)
+    ready = prepare_texts(asked, source=table)
+    assert with_selected_fields(ready, [asked]) is ready
 
 
 def test_of_a_split_by_time_the_later_half_is_asked_about(sets: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""The small model that says which fields help: what it keeps and what it does not, on sets made here."""
+"""The test that says which fields help: what it keeps and what it does not, on sets and texts made here."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import torch
 
 from contextual_bert.context import FeatureLayout
 from contextual_bert.data import SequenceDataset
+from contextual_bert.data.dataset import IGNORED_LABEL
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.training import field_selection
 from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
@@ -66,6 +67,59 @@ def test_a_field_that_only_matters_beside_another_item_is_kept() -> None:
     gains = gains_of(items, {"switch": switch, "coin": random.integers(0, 2, NUM_SETS)})
     assert gains["switch"].is_useful
     assert not gains["coin"].is_useful
+
+
+def texts_of(
+    words: np.ndarray, labels: np.ndarray, context: dict[str, np.ndarray]
+) -> tuple[SequenceDataset, list[FeatureLayout]]:
+    """Texts of as many words each; labels a text, or a word."""
+    sets, layout = dataset_of(words, context)
+    return SequenceDataset(**{**sets.parts(), "labels": torch.from_numpy(labels.ravel())}), layout
+
+
+@pytest.mark.parametrize("kind", ["reader alone", "reader beside the word", "tags"])
+def test_fields_that_labels_follow_beside_their_text_are_kept_and_random_ones_are_not(kind: str) -> None:
+    random = np.random.default_rng(8)
+    words = random.integers(0, 40, (NUM_SETS, 5))
+    reader, coin = random.integers(0, 3, NUM_SETS), random.integers(0, 2, NUM_SETS)
+    words[:, 0] = first = random.integers(0, 2, NUM_SETS)
+    if kind == "reader alone":
+        labels = np.where(random.random(NUM_SETS) < 0.6, first, reader)
+    elif kind == "reader beside the word":  # each label is as likely for each reader
+        labels = first ^ (reader > 0)
+    else:
+        labels = np.where(random.random(words.shape) < 0.5, words % 3, reader[:, None])
+        labels[::3] = IGNORED_LABEL  # no word of these texts is labelled
+    context = {"reader": reader, "coin": coin, "many": random.integers(0, 300, NUM_SETS)}
+    owners = np.arange(NUM_SETS)
+    gains = field_gains(
+        *texts_of(words, labels, context), folds_by_cluster(owners), owners, vocab_size=NUM_RESERVED + 40
+    )
+    assert {gain.name: gain.is_useful for gain in gains} == {"reader": True, "coin": False, "many": False}
+    assert gains[0].nats > 0.02
+
+
+def test_a_field_that_the_text_says_already_tells_no_label() -> None:
+    """Half of the words are those of a topic, and the label is the topic: the regression takes it from the words."""
+    random = np.random.default_rng(9)
+    topic = random.integers(0, 2, NUM_SETS)
+    words = random.integers(0, 20, (NUM_SETS, 12)) + 20 * topic[:, None]
+    dataset, layout = texts_of(words, topic, {"topic": topic})
+    owners = np.arange(NUM_SETS)
+    (beside,) = field_gains(dataset, layout, folds_by_cluster(owners), owners, vocab_size=43)
+    words = random.integers(0, 40, (NUM_SETS, 12))
+    dataset, layout = texts_of(words, topic, {"topic": topic})
+    (alone,) = field_gains(dataset, layout, folds_by_cluster(owners), owners, vocab_size=43)
+    assert beside.nats < alone.nats / 2
+
+
+def test_two_fields_that_help_only_together_are_not_found() -> None:
+    """The limit that docs/decisions/036 names: the items follow whether two switches agree, and neither of them."""
+    random = np.random.default_rng(10)
+    one, other = random.integers(0, 2, NUM_SETS), random.integers(0, 2, NUM_SETS)
+    items = 20 * (one ^ other)[:, None] + np.stack([random.permutation(20)[:4] for _ in range(NUM_SETS)])
+    gains = gains_of(items, {"one": one, "other": other, "both": 2 * one + other})
+    assert {name: gain.is_useful for name, gain in gains.items()} == {"one": False, "other": False, "both": True}
 
 
 def test_two_fields_that_say_the_same_are_both_kept() -> None:
@@ -131,7 +185,7 @@ def test_sets_of_one_customer_are_in_one_fold() -> None:
 
 
 def test_a_fold_of_all_sets_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="more sets"):
+    with pytest.raises(ConfigurationError, match="more rows"):
         field_gains(*dataset_of(np.zeros((3, 2), dtype=int), {}), [np.arange(3)], np.arange(3), vocab_size=VOCAB_SIZE)
 
 

@@ -3,7 +3,7 @@
 A text that is too long is cut as asked, and counted; a label is never guessed. Knows no model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
-from contextual_bert.context import Outside, Vocabulary, canonical, canonical_array, outside_lines, unknown_in_words
+from contextual_bert.context import (
+    ContextSchema,
+    Outside,
+    Vocabulary,
+    canonical,
+    canonical_array,
+    outside_lines,
+    unknown_in_words,
+)
+from contextual_bert.context.tensors import missing_context
 from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.tag_lists import with_tag_lists
@@ -90,6 +100,21 @@ class EncodedTexts:
     dataset: SequenceDataset
     labels: tuple[str, ...]
     report: TextReport
+
+    def with_schema(self, schema: ContextSchema) -> "EncodedTexts":
+        """Return the same texts for a schema in which other features are silenced; nothing is tokenized again."""
+        known = {shape.name for shape in schema.layout} - {*schema.silenced_names}
+        own: Mapping[str, Tensor] = self.dataset.context
+        missing = missing_context(schema.layout, len(self.dataset)) if not known else {}
+        report = replace(
+            self.report,
+            unknown={name: values for name, values in self.report.unknown.items() if name in known},
+            outside={name: rows for name, rows in self.report.outside.items() if name in known},
+            shared={name: values for name, values in self.report.shared.items() if name in known},
+        )
+        context = {shape.name: own[shape.name] for shape in schema.layout if shape.name in known} or missing
+        return replace(self, dataset=self.dataset.with_context(context), report=report)
+
     is_cut: NDArray[np.bool_]
     word_starts: NDArray[np.int64] | None
 
