@@ -104,10 +104,9 @@ class ContextSchema(BaseModel):
     def read_features(self) -> tuple[Feature, ...]:
         """The features that a model reads, in order: those that are not silenced.
 
-        Where every feature is silenced, all are read, and are missing in every row: a model has the context that its
-        config says.
+        Where every feature is silenced, the first is read, and is missing in every row: a method needs a context.
         """
-        return tuple(feature for feature in self.features if not feature.silenced) or self.features
+        return tuple(feature for feature in self.features if not feature.silenced) or self.features[:1]
 
     @cached_property
     def layout(self) -> tuple[FeatureLayout, ...]:

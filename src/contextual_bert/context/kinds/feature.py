@@ -362,7 +362,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         """Encode one column; a faulty value is an error that names its row.
 
         Of a sensitive feature neither the error nor ``unknown`` and ``shared`` repeat a value. Values of a silenced
-        feature are checked, and missing then in every row: where no other feature is left, a model reads them so.
+        feature are checked, and missing then in every row: so a model reads one where no other feature is left.
         """
         if self.silenced:
             with withholding() if self.sensitive else nullcontext():
