@@ -49,9 +49,9 @@ def load_pipeline(
 
         place = None if device == "auto" else device
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
-    from contextual_bert.runs.run_directories import load_recipe
+    from contextual_bert.manifest import RESULT_FILES, check_manifest
 
-    load_recipe(directory)
+    check_manifest(directory, RESULT_FILES)  # of the recipe, the separator is read
     from contextual_bert import CompletionPipeline
     from contextual_bert.training import chosen_device
 

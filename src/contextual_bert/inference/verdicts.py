@@ -1,7 +1,7 @@
 """Which fields of the context a run's own report tells from nothing, as its directory says.
 
 A run keeps what permuting each field did on its validation part, with p-values corrected for the number of fields. This
-module reads that; it measures nothing. Paper: not there; docs/decisions/027.
+module reads that; it measures nothing. Paper: not there; docs/decisions/036.
 """
 
 import json

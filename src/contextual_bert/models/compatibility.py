@@ -1,10 +1,10 @@
-"""Compatibility checks of a model and a processor."""
+"""Compatibility checks of a model with a processor, and with the context state that it reads."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from contextual_bert.context import ContextSchema, FeatureLayout
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, Message
 
 
 class ReadsContext(Protocol):
@@ -52,4 +52,31 @@ def check_processor(config: ReadsContext, processor: GivesContext) -> None:
         raise ConfigurationError(
             f"The model reads the {read} of a context, and the processor gives {given}",
             fix="Give both the same has_context_as_text.",
+        )
+
+
+def check_state(*, made_with: str, conditioning: str, num_rows: int, num_sets: int) -> None:
+    """Raise ConfigurationError unless a model can read a context state: one row for all sets, or a row a set.
+
+    Args:
+        made_with: the method of the model that made the state.
+        conditioning: the method of the model that reads it.
+        num_rows: of the state.
+        num_sets: that are asked.
+
+    Example:
+        >>> check_state(made_with="film", conditioning="film", num_rows=1, num_sets=5)
+    """
+    if conditioning != made_with:
+        raise ConfigurationError(
+            Message(
+                f"This context state was made with {{conditioning}}, and the model has {conditioning!r}",
+                conditioning=made_with,
+            ),
+            fix="Call encode_context of the model that reads it.",
+        )
+    if num_rows not in (1, num_sets):
+        raise ConfigurationError(
+            f"context has {num_rows} rows and input_ids {num_sets}",
+            fix="Give one context a row, or the state of one customer for all.",
         )

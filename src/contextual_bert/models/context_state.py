@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context import ContextEmbedding
-from contextual_bert.errors import ConfigurationError, Message
+from contextual_bert.models.compatibility import check_state
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,11 @@ class ContextState:
         Raises:
             ConfigurationError: another number of rows, or the state of a model with another method.
         """
-        if conditioning != self.conditioning:
-            raise ConfigurationError(
-                Message(
-                    f"This context state was made with {{conditioning}}, and the model has {conditioning!r}",
-                    conditioning=self.conditioning,
-                ),
-                fix="Call encode_context of the model that reads it.",
-            )
-        if self.num_rows == num_sets or (self.embedding is None and not self.states):
+        is_empty = self.embedding is None and not self.states
+        num_rows = num_sets if is_empty else self.num_rows
+        check_state(made_with=self.conditioning, conditioning=conditioning, num_rows=num_rows, num_sets=num_sets)
+        if num_rows == num_sets:
             return self
-        if self.num_rows != 1:
-            raise ConfigurationError(
-                f"context has {self.num_rows} rows and input_ids {num_sets}",
-                fix="Give one context a row, or the state of one customer for all.",
-            )
         return self._map(lambda tensor: tensor.expand(num_sets, *tensor.shape[1:]), num_rows=num_sets)
 
     def rows(self, index: Tensor) -> Self:

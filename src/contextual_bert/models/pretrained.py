@@ -91,8 +91,8 @@ def load_bert(
             "tells a question from its text by it",
             fix="Give a BERT with two segments.",
         )
-    if "torch_dtype" not in loading:  # as it was called before
-        loading.setdefault("dtype", torch.float32)  # a checkpoint may be stored in half of that
+    former = loading.pop("torch_dtype", None)  # the name of dtype in transformers 4
+    loading.setdefault("dtype", former if former is not None else torch.float32)  # a checkpoint may be stored in half
     may_differ = loading.pop("ignore_mismatched_sizes", False)
     try:
         with weights_read(checkpoint):

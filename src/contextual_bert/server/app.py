@@ -13,8 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from contextual_bert.server.batching import Batcher
-from contextual_bert.server.completion import COMPLETE, completion_routes
+from contextual_bert.server.completion import COMPLETE, Batcher, completion_routes
 from contextual_bert.server.computations import EXPLAIN, JOINTLY, ComputationQueue, computation_routes
 from contextual_bert.server.description import description_routes
 from contextual_bert.server.keys import key_check
@@ -23,10 +22,10 @@ from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import RECORD, RequestGuard
 from contextual_bert.server.operation import admin_routes, health_routes
 from contextual_bert.server.page import add_page
-from contextual_bert.server.parameters import check_parameters
 from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
 from contextual_bert.server.process import ProcessState
 from contextual_bert.server.reloading import Reloader
+from contextual_bert.server.requests import check_parameters
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Pipeline, Serving
 

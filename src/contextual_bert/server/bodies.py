@@ -86,15 +86,12 @@ def parse_json(body: bytes, settings: ServerSettings) -> Any:
 def check_extent(body: bytes, settings: ServerSettings) -> None:
     """Raise ProblemError unless what claims to be JSON is flat, and has few values and short numbers."""
     most = settings.max_json_values
-    too_many = ProblemError(
-        "body-too-large", f"The body has more than {most:,} values. Send fewer queries or shorter lists."
-    )
     # Cheap bounds first. A value has at most a key and itself between quotation marks.
     if body.count(b'"') > 8 * most and body.count(b'"') - body.count(b'\\"') > 4 * most:
-        raise too_many
+        raise _too_many_values(most)
     bare = _STRING.sub(b"", body)
     if sum(map(bare.count, (b",", b"[", b"{"))) > most:
-        raise too_many
+        raise _too_many_values(most)
     characters = np.frombuffer(bare, np.uint8)
     opening = (characters == ord("[")) | (characters == ord("{"))
     closing = (characters == ord("]")) | (characters == ord("}"))
@@ -105,6 +102,11 @@ def check_extent(body: bytes, settings: ServerSettings) -> None:
         raise ProblemError(
             "malformed-request", f"A number has {digits:,} digits. Allowed: {_MAX_DIGITS:,}. Send a shorter number."
         )
+
+
+def _too_many_values(most: int) -> ProblemError:
+    fix = "Send fewer queries or shorter lists."
+    return ProblemError("body-too-large", f"The body has more than {most:,} values. {fix}")
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

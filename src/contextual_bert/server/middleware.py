@@ -115,18 +115,15 @@ class RequestGuard:
 
         async def counted() -> Message:
             nonlocal seen, is_whole
-            too_large = ProblemError(
-                "body-too-large", f"A request has at most {limit:,} bytes. Send fewer queries at once."
-            )
             if announced > limit:
-                raise too_large
+                raise _too_large(limit)
             message = await receive()
             if message["type"] == "http.disconnect" and not is_whole:
                 raise DisconnectedError
             is_whole = not message.get("more_body", False)
             seen += len(message.get("body", b""))
             if seen > limit:
-                raise too_large
+                raise _too_large(limit)
             return message
 
         return counted
@@ -147,3 +144,7 @@ class RequestGuard:
             **record.details,
         }
         REQUESTS.info("request", extra={"details": details})
+
+
+def _too_large(limit: int) -> ProblemError:
+    return ProblemError("body-too-large", f"A request has at most {limit:,} bytes. Send fewer queries at once.")

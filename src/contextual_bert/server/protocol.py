@@ -177,20 +177,25 @@ def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[Qu
         f"The set, with [MASK] where an item is missing (at most {settings.max_blanks}); without one, one more item is "
         "proposed. Items that the model does not know are listed in the answer."
     )
-    values: Any = Annotated[list[Value], Field(max_length=settings.max_values, fail_fast=True)] | None
+    values: Any = Annotated[list[Value], Field(max_length=settings.max_values, fail_fast=True)]
     condition: Any = create_model(
         "Condition",
         __base__=Condition,
         __doc__=Condition.__doc__,
-        one_of=(values, Field(default=None, alias="in")),
-        not_in=(values, None),
+        one_of=(values | None, Field(default=None, alias="in")),
+        not_in=(values | None, None),
     )
     few = Field(max_length=settings.max_conditions)
     where: Any = Annotated[list[condition], few] | condition | Annotated[dict[str, Test], few]
     one_per: Any = Annotated[list[str], Field(max_length=settings.max_one_per)]
-    record = PlainValidator(
-        partial(record_within, most=settings.max_context_values), json_schema_input_type=context_model(schema)
-    )
+    context: Any = Annotated[
+        Mapping[str, Any],
+        PlainValidator(
+            partial(record_within, most=settings.max_context_values), json_schema_input_type=context_model(schema)
+        ),
+    ]
+    conditions: Any = Annotated[list[condition], few, BeforeValidator(as_conditions, json_schema_input_type=where)]
+    attributes: Any = Annotated[one_per, BeforeValidator(as_list, json_schema_input_type=str | one_per)]
     fields: dict[str, Any] = {
         "items": (
             Annotated[
@@ -198,14 +203,8 @@ def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[Qu
             ],
             Field(default=[], description=about),
         ),
-        "context": (Annotated[Mapping[str, Any], record] | None, None),
-        "where": (
-            Annotated[list[condition], few, BeforeValidator(as_conditions, json_schema_input_type=where)] | None,
-            None,
-        ),
-        "at_most_one_per": (
-            Annotated[one_per, BeforeValidator(as_list, json_schema_input_type=str | one_per)] | None,
-            None,
-        ),
+        "context": (context | None, None),
+        "where": (conditions | None, None),
+        "at_most_one_per": (attributes | None, None),
     }
     return create_model("Query", __base__=query_model(), __doc__="A set to complete.", **fields)

@@ -153,7 +153,7 @@ class WorkQueue(Generic[Work]):
         on_dropped: told how many jobs were given up because nobody waits for them any more.
 
     Relation to its siblings:
-        ``batching.py`` computes completions with one, ``studies.py`` whatever takes long with another, so that
+        ``completion.py`` computes completions with one, ``computations.py`` whatever takes long with another, so that
         neither waits for the other.
     """
 

@@ -17,13 +17,20 @@ from contextual_bert.errors import (
     DataError,
     NonFiniteError,
     UnknownNameError,
+    did_you_mean,
 )
 from contextual_bert.inference.queries import Request as Query
 from contextual_bert.json_text import json_text
 from contextual_bert.server.bodies import beside_the_loop, parse_json, read_body
 from contextual_bert.server.logs import EVENTS, RequestRecord
 from contextual_bert.server.middleware import RECORD
-from contextual_bert.server.problems import ProblemError, is_clients_fault, parameter_problem, problem_of
+from contextual_bert.server.problems import (
+    ProblemError,
+    invalid_parameter,
+    is_clients_fault,
+    parameter_problem,
+    problem_of,
+)
 from contextual_bert.server.queueing import DeadlineError, DrainingError, QueueFullError
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving, Version
@@ -79,6 +86,18 @@ class CompletionRequest(NamedTuple):
             "model_milliseconds": round(1000 * model_seconds, 3),
         }
         return Response(json_text(content, ensure_ascii=False), media_type="application/json")
+
+
+async def check_parameters(request: Request) -> None:
+    """A dependency that lets a request pass if its route takes every parameter of its address.
+
+    Raises:
+        ProblemError: one that would be ignored.
+    """
+    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    for name, value in request.query_params.items():
+        if name not in known:
+            raise invalid_parameter(name, value, "the parameter is unknown", allowed=did_you_mean(name, known))
 
 
 def client_of(request: Request) -> str:

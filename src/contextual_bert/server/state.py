@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.answers import Answer
 from contextual_bert.inference.capabilities import missing_capabilities
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.queries import Request as Query
@@ -58,11 +57,11 @@ class Pipeline(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """One loaded run: ``number`` counts the versions of this process from 1, ``settings`` limit its queries."""
+    """One loaded run: ``number`` counts the versions of this process from 1, ``reader`` reads the queries it takes."""
 
     pipeline: Pipeline
     number: int
-    settings: ServerSettings = field(default_factory=ServerSettings)
+    reader: QueryReader
     loaded_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     @property
@@ -78,11 +77,6 @@ class Version:
         return schema.sensitive_names if schema is not None else frozenset()
 
     @cached_property
-    def reader(self) -> QueryReader:
-        """The reader of the queries that the run takes."""
-        return QueryReader(self.pipeline.processor.schema, self.settings)
-
-    @cached_property
     def missing_capabilities(self) -> Mapping[str, str | None]:
         """Return the capabilities of the run beside completions, with the reason for each that is missing."""
         return missing_capabilities(self.pipeline)
@@ -93,12 +87,8 @@ class Version:
         catalogue = self.pipeline.catalogue
         return attributes_of(catalogue.table) if catalogue is not None else []
 
-    def answers(self, queries: Queries, *, top_k: int, batch_size: int) -> list[Answer]:
-        """One answer a query, in order."""
-        return self.pipeline(list(queries), top_k=top_k, batch_size=batch_size)
-
     def check(self, queries: Queries) -> None:
-        """Raise what ``answers`` would raise about these queries, without computing them."""
+        """Raise what the pipeline would raise about these queries, without computing them."""
         encode_contexts(queries, self.pipeline.processor)
         for row, query in enumerate(queries):
             self.pipeline.permitted(query, row=row)
@@ -126,7 +116,7 @@ class Serving:
         settings: limits of the queries.
 
     Relation to its siblings:
-        ``batching.py`` computes each request with the ``Version`` that was ``current`` when it came in.
+        ``completion.py`` computes each request with the ``Version`` that was ``current`` when it came in.
     """
 
     def __init__(
@@ -138,13 +128,17 @@ class Serving:
         settings: ServerSettings | None = None,
     ) -> None:
         self._settings = settings or ServerSettings()
-        self.current = Version(pipeline, 1, self._settings)
+        self.current = self._version(pipeline, 1)
         self._load = load
         self._metrics = metrics if metrics is not None else Metrics()
         self._metrics.version.set(1)
         self._posted_stock: dict[str, bool] = {}
         self._stock_lock = threading.Lock()
         self._reload_lock = threading.Lock()
+
+    def _version(self, pipeline: Pipeline, number: int) -> Version:
+        # Made now: the first query has a deadline, too.
+        return Version(pipeline, number, QueryReader(pipeline.processor.schema, self._settings))
 
     @property
     def can_reload(self) -> bool:
@@ -169,7 +163,7 @@ class Serving:
                 pipeline = tried(self._load())
                 with self._stock_lock:
                     self._post(pipeline.catalogue, self._posted_stock)
-                    version = self.current = Version(pipeline, self.current.number + 1, self._settings)
+                    version = self.current = self._version(pipeline, self.current.number + 1)
             except BaseException:
                 self._metrics.reloads.labels("failed").inc()
                 raise

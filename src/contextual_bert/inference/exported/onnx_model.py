@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.context import FeatureLayout
-from contextual_bert.errors import ConfigurationError, Message, NonFiniteError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, NonFiniteError, RunDirectoryError
 from contextual_bert.json_files import read_json_object
+from contextual_bert.models.compatibility import check_state
 from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.softmax_over import SoftmaxOver
 
@@ -79,21 +80,9 @@ class ExportedState:
         Raises:
             ConfigurationError: another number of rows, or the state of a model with another method.
         """
-        if conditioning != self.conditioning:
-            raise ConfigurationError(
-                Message(
-                    f"This context state was made with {{conditioning}}, and the model has {conditioning!r}",
-                    conditioning=self.conditioning,
-                ),
-                fix="Call encode_context of the model that reads it.",
-            )
+        check_state(made_with=self.conditioning, conditioning=conditioning, num_rows=self.num_rows, num_sets=num_sets)
         if self.num_rows == num_sets:
             return self
-        if self.num_rows != 1:
-            raise ConfigurationError(
-                f"context has {self.num_rows} rows and input_ids {num_sets}",
-                fix="Give one context a row, or the state of one customer for all.",
-            )
         return self.rows(np.zeros(num_sets, np.int64))
 
     def rows(self, index: NDArray[np.int64]) -> Self:
