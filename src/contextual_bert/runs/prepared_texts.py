@@ -171,7 +171,7 @@ class PreparedTexts(PreparedData):
 
     @property
     def vocab_size(self) -> int:
-        return len(cast(Any, self.processor.tokenizer))
+        return len(self.processor.tokenizer)
 
     def names(self, part: str) -> pa.Array | None:
         """Return the labels of the texts of a part; None of tags, answers and hidden tokens."""

@@ -49,7 +49,7 @@ def with_selected_fields(
     if known is not None:
         return ready.with_silenced(known, selection=_lines(schema, known, "as the run that is there"))
     dataset, clusters = ready.datasets["train"], cluster_codes(ready)
-    if not can_select(len(dataset), len(np.unique(clusters))):
+    if not can_select(dataset, len(np.unique(clusters))):
         return ready
     started = time.perf_counter()
     gains = field_gains(

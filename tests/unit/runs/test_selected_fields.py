@@ -125,7 +125,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def comments(num_texts: int = 900) -> pa.Table:
+def comments(num_texts: int = 2_700) -> pa.Table:
     random = np.random.default_rng(3)
     words = random.integers(0, 18, (num_texts, 5))
     reader = random.integers(0, 3, num_texts)
@@ -167,6 +167,12 @@ def test_texts_are_those_without_the_fields_that_say_nothing(bert: Path) -> None
     assert [*logistic.columns] == ["reader"]
 
 
+def test_few_texts_keep_all_fields(bert: Path) -> None:
+    asked = Recipe(data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)))
+    ready = prepare_texts(asked, source=comments(900))
+    assert with_selected_fields(ready, [asked]) is ready
+
+
 def test_texts_of_which_no_field_says_anything_have_all_missing(bert: Path) -> None:
     asked = Recipe(
         data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)), exclude=("reader",)
@@ -181,7 +187,8 @@ def test_texts_of_which_no_field_says_anything_have_all_missing(bert: Path) -> N
 
 
 def test_answers_to_questions_keep_all_fields(bert: Path) -> None:
-    table = comments(500).append_column("question", pa.array(["word1 word2"] * 500))
+    table = comments()
+    table = table.append_column("question", pa.array(["word1 word2"] * table.num_rows))
     task = QuestionAnswering(text="text", question="question", answer="verdict", checkpoint=str(bert))
     table = table.set_column(1, "verdict", pa.array([text.split()[0] for text in table["text"].to_pylist()]))
     asked = Recipe(data="texts", task=task)

@@ -74,7 +74,8 @@ def texts_of(
 ) -> tuple[SequenceDataset, list[FeatureLayout]]:
     """Texts of as many words each; labels a text, or a word."""
     sets, layout = dataset_of(words, context)
-    return SequenceDataset(**{**sets.parts(), "labels": torch.from_numpy(labels.ravel())}), layout
+    labelled = torch.from_numpy(labels.ravel())
+    return SequenceDataset(sets.input_ids, sets.offsets, context=sets.context, labels=labelled), layout
 
 
 @pytest.mark.parametrize("kind", ["reader alone", "reader beside the word", "tags"])
@@ -190,10 +191,20 @@ def test_a_fold_of_all_sets_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_sets", "num_clusters", "expected"), [(399, 399, False), (400, 99, False), (400, 100, True)]
+    ("num_sets", "size", "num_clusters", "expected"),
+    [(399, 6, 399, False), (400, 4, 400, False), (400, 5, 99, False), (400, 5, 100, True)],
 )
-def test_few_sets_or_few_customers_decide_nothing(num_sets: int, num_clusters: int, expected: bool) -> None:
-    assert can_select(num_sets, num_clusters) is expected
+def test_small_tables_are_not_judged(num_sets: int, size: int, num_clusters: int, expected: bool) -> None:
+    dataset = dataset_of(np.zeros((num_sets, size), dtype=int), {})[0]
+    assert can_select(dataset, num_clusters) is expected
+
+
+def test_a_text_counts_by_its_labels() -> None:
+    words = np.zeros((2_000, 3), dtype=int)
+    labels = np.zeros(2_000, dtype=np.int64)
+    assert can_select(texts_of(words, labels, {})[0], 2_000)
+    labels[0] = IGNORED_LABEL
+    assert not can_select(texts_of(words, labels, {})[0], 2_000)
 
 
 @pytest.mark.parametrize(("z", "is_useful"), [(3.1, True), (2.9, False), (-9.0, False)])
