@@ -14,6 +14,7 @@ from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.json_text import json_text
 
 MANIFEST_FILE = "manifest.json"
+RECIPE_FORMAT = "contextual-bert recipe 1"
 RECIPE_FILE = "recipe.json"  # of a run
 FORMAT = "contextual-bert manifest 1"
 # What loading a model reads, and transformers and tokenizers with it: such a file that was added changes the answer.
@@ -175,6 +176,18 @@ def check_has_recipe(folder: Path) -> None:
     if not path.exists():
         raise RunDirectoryError(
             f"{path} does not exist: {folder} is no run directory", fix="Name the folder given as --output."
+        )
+
+
+def check_recipe_format(found: object) -> None:
+    """Raise RunDirectoryError unless a recipe is of the format that this version writes.
+
+    Args:
+        found: what the recipe says of its format.
+    """
+    if found != RECIPE_FORMAT:
+        raise RunDirectoryError(
+            f"This is no {RECIPE_FORMAT!r} (format: {found!r:.80})", fix="It is from another version: train again."
         )
 
 

@@ -41,7 +41,7 @@ def load_pipeline(
         RunDirectoryError: it is neither a finished run nor an export.
         ConfigurationError: a device that is not there, or that an export cannot run on.
     """
-    from contextual_bert.inference.saved_files import RECORD_FILE
+    from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe
 
     check_folder(directory)
     if (directory / RECORD_FILE).is_file():
@@ -49,9 +49,7 @@ def load_pipeline(
 
         place = None if device == "auto" else device
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
-    from contextual_bert.manifest import RESULT_FILES, check_manifest
-
-    check_manifest(directory, RESULT_FILES)  # of the recipe, the separator is read
+    check_recipe(directory)
     from contextual_bert import CompletionPipeline
     from contextual_bert.training import chosen_device
 

@@ -10,7 +10,15 @@ from typing import Any, cast
 
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.json_files import read_json_object, unreadable
-from contextual_bert.manifest import MODEL_FILES, check_has_recipe, check_manifest, check_readable
+from contextual_bert.manifest import (
+    MODEL_FILES,
+    RECIPE_FILE,
+    RESULT_FILES,
+    check_has_recipe,
+    check_manifest,
+    check_readable,
+    check_recipe_format,
+)
 
 BASELINE_FILE = "baseline.json"
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -125,6 +133,26 @@ def check_trained(directory: str | Path) -> None:
     folder = Path(directory)
     if not (folder / RECORD_FILE).is_file():
         check_has_recipe(folder)
+
+
+def check_recipe(directory: str | Path) -> None:
+    """Raise RunDirectoryError unless the recipe of a run is as it was written, and of this version.
+
+    Example:
+        >>> check_recipe("runs/no-run")
+        Traceback (most recent call last):
+        contextual_bert.errors.RunDirectoryError: ...
+    """
+    folder = Path(directory)
+    check_manifest(folder, RESULT_FILES)
+    path = folder / RECIPE_FILE
+    content: Any = read_json_object(path, fix=FIX).get("recipe")
+    if not isinstance(content, dict):
+        raise RunDirectoryError(f"{path} holds no recipe", fix=FIX)
+    try:
+        check_recipe_format(cast("dict[str, Any]", content).get("format"))
+    except RunDirectoryError as error:
+        raise RunDirectoryError(f"{path}: {error}") from None
 
 
 def check_is_folder(directory: str | Path) -> None:

@@ -20,7 +20,7 @@ from contextual_bert.errors import (
     UnknownNameError,
 )
 from contextual_bert.json_files import read_json_object
-from contextual_bert.manifest import RECIPE_FILE, check_has_recipe
+from contextual_bert.manifest import RECIPE_FILE, RECIPE_FORMAT, check_has_recipe, check_recipe_format
 from contextual_bert.options import CONTEXT, MAIN, SETS, SPLIT, TEXTS, TRAINING, Option
 from contextual_bert.training.task_choice import settings_of_kind
 from contextual_bert.training.tasks import (
@@ -30,7 +30,6 @@ from contextual_bert.training.tasks import (
     TextTask,
 )
 
-FORMAT = "contextual-bert recipe 1"
 SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
@@ -423,7 +422,7 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"format": FORMAT, **asdict(self), "task": self.task.to_dict()}
+        return {"format": RECIPE_FORMAT, **asdict(self), "task": self.task.to_dict()}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -433,11 +432,7 @@ class Recipe:
             RunDirectoryError: another format, a key that no recipe has, or a value of another type.
         """
         values = dict(content)
-        if values.pop("format", None) != FORMAT:
-            raise RunDirectoryError(
-                f"This is no {FORMAT!r} (format: {content.get('format')!r})",
-                fix="It is from another version: train again.",
-            )
+        check_recipe_format(values.pop("format", None))
         lacking = [name for name in ("data", "task") if name not in values]
         if lacking:
             raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete", fix="Train again.")
