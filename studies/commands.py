@@ -84,7 +84,7 @@ def text_command(task: TextBenchmark) -> Callable[..., None]:
                 reference=reference,
                 is_report_only=report_only,
                 num_jobs=jobs,
-                say=remark,
+                say=lambda line: remark(in_options(line)),
             )
         finish_study(found, output, runs=output / "runs")
         folders = [output / "runs" / name / "seed-0" for name in found.ranking()]

@@ -70,7 +70,7 @@ def command(
             reference=reference,
             is_report_only=report_only,
             num_jobs=jobs,
-            say=remark,
+            say=lambda line: remark(in_options(line)),
         )
     finish_study(found, folder, runs=folder / "runs")
     recipes = {recipe.label: recipe for recipe in chosen}

@@ -1,5 +1,6 @@
 """``contextual-bert attribute``: which feature of the context a run's gain comes from."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,9 +9,8 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
 from contextual_bert_cli.pipelines import check_folder
-from contextual_bert_cli.recipes import (
-    check_tables,
-)
+from contextual_bert_cli.recipe_options import READING, typed, with_recipe_options
+from contextual_bert_cli.recipes import check_reads, check_tables, reading_over
 from contextual_bert_cli.settings_text import listed
 from contextual_bert_cli.wording import in_options
 
@@ -22,6 +22,7 @@ Example:
 """
 
 
+@with_recipe_options(only=READING)
 def command(
     directory: options.RunDirectory,
     *,
@@ -54,6 +55,7 @@ def command(
     batch_size: options.RunBatchSize = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    given: Mapping[str, Any],
 ) -> None:
     """Permute each feature among the sets or texts, or take it away: how much worse the run gets, with intervals."""
     from contextual_bert.errors import ConfigurationError
@@ -69,16 +71,21 @@ def command(
             fix="Leave one of the two out.",
         )
     check_folder(directory)
+    check_reads({**given, "data": data}, ("data",))
     if data is not None:
         check_tables(data)
+    from contextual_bert.runs.run_directories import load_recipe
+
+    recipe = load_recipe(directory)
 
     from contextual_bert.runs.permutation_importance import attribute_missing, attribute_run
     from contextual_bert.runs.report_files import write_attribution
     from contextual_bert.training import counting
 
-    given = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
+    asked = {"data": data, "split": split, "items": items, "customer": customer}
+    overrides: dict[str, Any] = {name: str(value) for name, value in asked.items() if value is not None}
     overrides |= {"group_by": listed(group_by)} if group_by is not None else {}
+    overrides |= {"reading": reading_over(recipe.reading, given)} if data is not None else {}
     with counting(f"scoring with each feature {'permuted' if replace == 'permute' else 'missing'}") as progress:
         how: dict[str, Any] = {
             "overrides": {**overrides, "device": device, "dtype": dtype},
@@ -99,10 +106,10 @@ def command(
         show(found.importances.to_rich())
     if output is not None:
         remark(f"wrote {', '.join(str(path) for path in write_attribution(found.importances, output))}")
-    asked = [
+    same = [
         part
-        for name, value in {**given, "part": part}.items()
+        for name, value in {**asked, "part": part}.items()
         if value is not None
         for part in (f"--{name}", str(value))
     ]
-    next_commands(["evaluate", str(directory), *asked, "--output", f"{directory}/evaluation"])
+    next_commands(["evaluate", str(directory), *same, *typed(READING, given), "--output", f"{directory}/evaluation"])

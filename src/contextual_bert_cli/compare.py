@@ -47,7 +47,8 @@ def command(
         typer.Option(
             metavar="A,B",
             rich_help_panel=MAIN,
-            help="Methods; default: the paper's five, or that of the run it goes on from.",
+            help="Methods; default: the paper's five, that of the run it goes on from, or of texts with --baselines "
+            "and no --checkpoint, none of them.",
         ),
     ] = None,
     baselines: Annotated[
@@ -68,7 +69,7 @@ def command(
         typer.Option(
             metavar="METHOD",
             rich_help_panel=_COMPARED,
-            help="What the others are compared with; default: none, or the method it goes on with.",
+            help="What the others are compared with; default: the method it goes on with, none, or the first.",
         ),
     ] = None,
     jobs: options.Jobs = 1,
@@ -83,6 +84,8 @@ def command(
     checkpoint, seed = given["checkpoint"], given["seed"]
     method = method_of(checkpoint)
     methods = (method,) if method is not None else PAPER_METHODS
+    if listed(baselines) and given["text"] is not None and checkpoint is None:
+        methods = ()  # without a checkpoint only baselines can be had
     names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
     base = recipe_of({**given, "data": data, "conditioning": names[0]})
     check_tables(data, base.validation_data, base.test_data)
@@ -97,7 +100,7 @@ def command(
 
     recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
     check_read(base, recipes)
-    reference = reference or (method if method in names else "none")
+    reference = reference or (method if method in names else "none" if "none" in names else names[0])
     check_study(recipes, reference=reference)
     for recipe in recipes[::seeds]:
         check_recipe(recipe)
@@ -122,7 +125,7 @@ def command(
             prepared=ready,
             peers=Peers(reference=reference),
             num_jobs=jobs,
-            say=remark,
+            say=lambda line: remark(in_options(line)),
         )
     finish_study(found, output, runs=output / "METHOD" / "seed-N")
     ranking, firsts = found.ranking(), {recipe.label: recipe for recipe in reversed(recipes)}

@@ -1,5 +1,6 @@
 """``contextual-bert evaluate``: the numbers of a run on a table, with intervals and by segment."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,10 +9,8 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
 from contextual_bert_cli.pipelines import check_folder
-from contextual_bert_cli.recipes import (
-    check_tables,
-    use_of,
-)
+from contextual_bert_cli.recipe_options import READING, with_recipe_options
+from contextual_bert_cli.recipes import check_reads, check_tables, reading_over, use_of
 from contextual_bert_cli.settings_text import listed
 from contextual_bert_cli.wording import in_options
 
@@ -22,6 +21,7 @@ Example:
 """
 
 
+@with_recipe_options(only=READING)
 def command(
     directory: options.RunDirectory,
     *,
@@ -43,6 +43,7 @@ def command(
     batch_size: options.RunBatchSize = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    given: Mapping[str, Any],
 ) -> None:
     """Rank each item, masked once, or each label among all: cross-entropy, recall, MRR, with intervals, by segment."""
     from contextual_bert_cli.choices import checked_format, checked_part, number_or_all
@@ -54,6 +55,7 @@ def command(
     from contextual_bert.runs.run_directories import load_recipe
 
     recipe = load_recipe(directory)
+    check_reads({**given, "data": data}, ("data",))
     if data is not None:
         check_tables(data)
 
@@ -61,9 +63,10 @@ def command(
     from contextual_bert.runs.report_files import write_report
     from contextual_bert.training import counting
 
-    given = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
+    asked = {"data": data, "split": split, "items": items, "customer": customer}
+    overrides: dict[str, Any] = {name: str(value) for name, value in asked.items() if value is not None}
     overrides |= {"group_by": listed(group_by)} if group_by is not None else {}
+    overrides |= {"reading": reading_over(recipe.reading, given)} if data is not None else {}
     if scored_tokens is not None:
         overrides["scored_tokens"] = number_or_all(scored_tokens, option="--scored-tokens")
     with counting("scoring") as progress:

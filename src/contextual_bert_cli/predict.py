@@ -1,6 +1,6 @@
 """``contextual-bert predict``: texts and contexts in, labels, tags or answers out, with probabilities."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -13,12 +13,14 @@ from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
-from contextual_bert_cli.recipes import check_tables, reading_of_run, text_task_of_run
+from contextual_bert_cli.recipe_options import READING, with_recipe_options
+from contextual_bert_cli.recipes import check_reads, check_tables, reading_of_run, reading_over, text_task_of_run
 from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
     from pyarrow import Schema
 
+    from contextual_bert.context import ContextSchema
     from contextual_bert.data import ReadSettings
     from contextual_bert.inference import TextAnswer
     from contextual_bert.training import AnyTextTask
@@ -34,6 +36,7 @@ Example:
 """
 
 
+@with_recipe_options(only=READING)
 def command(
     directory: options.TextRun,
     *,
@@ -75,6 +78,7 @@ def command(
     ] = "table",
     batch_size: Annotated[int, typer.Option(min=1, help="Texts, or windows of them, a forward pass.")] = 64,
     device: options.Device = "auto",
+    given: Mapping[str, Any],
 ) -> None:
     """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
     from contextual_bert.errors import ConfigurationError
@@ -89,6 +93,7 @@ def command(
     kept: Any = truncation or (task.truncation if task is not None else None)
     if (text is None) == (data is None):
         raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
+    check_reads({**given, "data": data}, ("data",))
     if data is not None:
         check_tables(data)
     of_text = {"--pair": pair, "--question": question, "--context": context}
@@ -110,7 +115,7 @@ def command(
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
             raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read", fix="Give words.")
-    own, reading = read_context(context), reading_of_run(directory)
+    own, reading = read_context(context), reading_over(reading_of_run(directory), given)
 
     from contextual_bert import QuestionAnsweringPipeline, TextPipeline
     from contextual_bert.training import chosen_device
@@ -125,8 +130,8 @@ def command(
         learned = (task.text, task.question) if task is not None else ("text", None)
         columns = {"text": text_column or learned[0], "question": question_column or learned[1] or "question"}
         answer = partial(asked.answer_table, batch_size=batch_size)
-        codes = asked.processor.code_columns
-        write_predictions(data, output, asked.columns, answer, read=columns, codes=codes, reading=reading)
+        schema = asked.processor.schema
+        write_predictions(data, output, asked.columns, answer, read=columns, schema=schema, reading=reading)
         return
     query = {"text": text, "pair": pair, "context": own}
     with working(f"loading {directory}"):
@@ -141,7 +146,7 @@ def command(
             pipeline.columns,
             predict,
             read=columns,
-            codes=pipeline.processor.code_columns,
+            schema=pipeline.processor.schema,
             reading=reading,
         )
         return
@@ -176,7 +181,7 @@ def write_predictions(
     predict: Callable[..., Any],
     *,
     read: Mapping[str, str | None],
-    codes: Sequence[str],
+    schema: "ContextSchema | None",
     reading: "ReadSettings",
 ) -> None:
     """The table of one file, with what ``predict`` makes of it in further columns, in another.
@@ -186,7 +191,7 @@ def write_predictions(
         added: the columns that are added.
         predict: what adds them.
         read: what ``predict`` is to read, text for one, -> its column; None where there is none.
-        codes: columns that name things, which are read as they are spelt.
+        schema: the features of the run.
         reading: how the file is read.
     """
     from contextual_bert.data import read_table, reading_lines, write_table
@@ -195,11 +200,14 @@ def write_predictions(
     from contextual_bert.data.reading_notes import reading_notes, rows_of_file
     from contextual_bert.errors import UnknownNameError
     from contextual_bert.inference.encode import naming
+    from contextual_bert.inference.reread import reread_context
     from contextual_bert.training import counting
 
     with working(f"reading {data}"):
+        codes = schema.code_columns if schema is not None else ()
         table = read_table(data, text_columns=tuple(read.values()), code_columns=codes, settings=reading)
         table = without_gaps(table, [name for name in read.values() if name is not None], reading, file=str(data))
+        table = reread_context(table, schema, reading)
     for role, name in read.items():
         try:
             if name is not None:
@@ -210,8 +218,8 @@ def write_predictions(
     if not is_whole:
         with naming(str(data)):
             check_free(table, [ROW])
-    for schema in (table.schema, added):
-        check_output(output, schema)
+    for columns in (table.schema, added):
+        check_output(output, columns)
     with counting("predicting") as progress, naming(str(data)):
         found = predict(table, **read, progress=progress)
     written, names = found.table, added.names

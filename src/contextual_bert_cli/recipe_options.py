@@ -24,6 +24,10 @@ from contextual_bert_cli.settings_text import assigned, listed
 _SETTINGS = (SetCompletion, *TEXT_TASKS, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)
 
 
+# Names of the options that say how the file of a table is written.
+READING = tuple(each.key for each in declared_options(ReadSettings).values())
+
+
 class _Command(Protocol):
     def __call__(self, *arguments: Any, **options: Any) -> None: ...
 

@@ -87,7 +87,7 @@ def task_of(options: Mapping[str, Any]) -> "TaskSettings":
     """Return the task that the options of a command describe.
 
     Raises:
-        ConfigurationError: an option for texts without --text, one for sets with it; --text without --checkpoint.
+        ConfigurationError: an option for texts without --text, one for sets with it.
     """
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import SetCompletion
@@ -126,10 +126,6 @@ def text_task_of(options: Mapping[str, Any]) -> "AnyTextTask | None":
             raise ConfigurationError(
                 f"{each.flag} is for sets of items, and --text names a column of texts", fix=f"{advice}."
             )
-    if "checkpoint" not in values:
-        raise ConfigurationError(
-            "--text needs --checkpoint: the folder of a BERT, its name on the Hub, or a run on texts to go on from."
-        )
     learned = next((name for name in ("label", "answer") if name in values), None)
     hiding = [of_texts[name].flag for name in _HIDING_OPTIONS if name in values]
     if learned is not None and hiding:

@@ -1,5 +1,6 @@
 """The end of a study: its report as files, and what of it a terminal shows. ``compare`` and the studies share it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,18 @@ if TYPE_CHECKING:
 
 
 def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
-    """Write the report into ``output`` and show its tables and findings."""
+    """Write the report into ``output`` and show its tables and findings, both with settings as options.
+
+    A study that Python writes names them as Python does.
+    """
     from contextual_bert.evaluation import write_study
 
+    found = replace(found, texts=tuple(map(in_options, found.texts)))
     write_study(found, output)
     show(found.comparison.to_rich(has_groups=False))  # they are in the files
     remark(
         "",
-        *map(in_options, found.texts),
+        *found.texts,
         *(f"{each.name}: {each} when training ended" for each in found.convergences()),
     )
     remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {runs}")

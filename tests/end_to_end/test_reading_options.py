@@ -114,5 +114,82 @@ def test_a_number_of_the_context_is_no_name_however_large(command: Any, tmp_path
     assert trained.exit_code == 0, trained.output
 
 
+GERMAN = ("--delimiter", "|", "--decimal", ",", "--date-format", "%d.%m.%Y", "--missing-value", "paid=none")
+
+
+@pytest.fixture(scope="module")
+def spellings(command: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A run; a table of the same spelling; and the same rows as a German spreadsheet writes them."""
+    folder = tmp_path_factory.mktemp("spellings")
+    rows = [(f"i{n % 5};i{n % 7 + 5}", f"c{n % 40}", f"{n % 90 + n % 4 / 4:.2f}", n % 12 + 1) for n in range(240)]
+    plain, german = folder / "plain.csv", folder / "german.csv"
+    cells = [",".join((s, c, "" if n % 30 == 0 else p, f"2016-{m:02}-05")) for n, (s, c, p, m) in enumerate(rows)]
+    plain.write_text("\n".join(["items,customer,paid,day", *cells]) + "\n")
+    paid = ["none" if n % 30 == 0 else p.replace(".", ",") for n, (_, _, p, _) in enumerate(rows)]
+    cells = ["|".join((s, c, p, f"05.{m:02}.2016")) for (s, c, _, m), p in zip(rows, paid, strict=True)]
+    german.write_text("\n".join(["items|customer|paid|day", *cells]) + "\n")
+    options = ("--separator", ";", "--conditioning", "concat", "--output", folder / "run")
+    trained = command("train", plain, *small_of(command), *options)
+    assert trained.exit_code == 0, trained.output
+    return folder / "run", plain, german
+
+
+def test_another_spelling_of_the_same_rows_is_evaluated_and_completed_alike(
+    command: Any, spellings: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    run, plain, german = spellings
+    ways = {"plain": (plain, ()), "german": (german, GERMAN)}
+    found: dict[str, Any] = {}
+    for name, (path, options) in ways.items():
+        common = ("--data", path, *options, "--device", "cpu")
+        part = ("--part", "all") if name == "plain" else ()
+        evaluated = command("evaluate", run, *common, *part, "--format", "json")
+        assert evaluated.exit_code == 0, evaluated.output
+        attributed = command("attribute", run, *common, *part, "--format", "json")
+        assert attributed.exit_code == 0, attributed.output
+        completed = command("complete", run, *common, "--output", tmp_path / name)
+        assert completed.exit_code == 0, completed.output
+        report, features = json.loads(evaluated.stdout), json.loads(attributed.stdout)
+        rows = pq.read_table(tmp_path / name / "part-00000.parquet").to_pylist()
+        found[name] = (report["metrics"], [each["feature"] for each in features["rows"]], rows)
+    assert found["german"] == found["plain"]
+
+
+@pytest.mark.parametrize("name", ["evaluate", "attribute"])
+def test_how_a_file_is_written_needs_a_file(command: Any, spellings: tuple[Path, Path, Path], name: str) -> None:
+    result = command(name, spellings[0], "--decimal", ",")
+    assert result.exit_code == 2
+    assert "--decimal says how the file of --data is written" in result.stderr
+
+
+def test_a_cell_that_cannot_be_read_so_is_named(command: Any, spellings: tuple[Path, Path, Path]) -> None:
+    result = command("evaluate", spellings[0], "--data", spellings[2], *GERMAN[:-2], "--device", "cpu")
+    assert result.exit_code == 2
+    assert "line 2, column 'paid': 'none' is not a number" in " ".join(result.stderr.split())
+
+
+def test_prices_of_a_catalogue_are_read_as_said(
+    command: Any, spellings: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    run, plain, _ = spellings
+    shop = tmp_path / "shop.csv"
+    shop.write_text("id;price\n" + "".join(f"i{n};1.0{n:02},50\n" for n in range(12)), encoding="cp1252")
+    reading = ("--catalogue", shop, "--delimiter", ";", "--decimal", ",", "--encoding", "cp1252")
+    common = ("--max-price", 1003.5, "--device", "cpu")
+    one = command("complete", run, "--set", "i7;[MASK]", *reading, *common, "--format", "json")
+    assert one.exit_code == 0, one.output
+    [slot] = json.loads(one.stdout)["slots"]
+    assert {each["item"] for each in slot["candidates"]} == {"i0", "i1", "i2", "i3"}
+    plain = plain.with_name("semicolons.csv")
+    plain.write_text('items;customer;paid;day\n"i1;i7";c1;70,46;2016-01-05\n')
+    many = command("complete", run, "--data", plain, *reading, *common, "--output", tmp_path / "out")
+    assert many.exit_code == 0, many.output
+    [row] = pq.read_table(tmp_path / "out" / "part-00000.parquet").to_pylist()
+    assert {*row["candidates"]} == {"i0", "i2", "i3"}
+    wrong = command("complete", run, "--set", "i7;[MASK]", *reading[:4], *common)
+    assert wrong.exit_code == 2
+    assert "--decimal ','" in wrong.stderr
+
+
 def small_of(command: Any) -> tuple[Any, ...]:
     return ("--items", "items", "--customer", "customer", *command.small[4:])

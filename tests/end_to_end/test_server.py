@@ -83,8 +83,14 @@ def shop(run_directory: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(run_directory: Path, shop: Path) -> Iterator[Server]:
+    """The shop's table as a German spreadsheet writes it."""
+    rows = pq.read_table(shop).to_pylist()
+    lines = ["id;price", *(f"{row['id']};{row['price']:.2f}".replace(".", ",") for row in rows)]
+    written = shop.with_suffix(".csv")
+    written.write_text("\n".join(lines) + "\n", encoding="utf-8")
     studies = ("--max-forward-passes", 50, "--max-completions", 4, "--max-studies", 3, "--max-exact-fields", 2)
-    started = Server(run_directory, "--catalogue", shop, "--max-wait", 20, *studies, "--study-deadline", 45)
+    reading = ("--catalogue", written, "--decimal", ",", "--delimiter", ";")
+    started = Server(run_directory, *reading, "--max-wait", 20, *studies, "--study-deadline", 45)
     yield started
     if started.process.poll() is None:
         started.process.kill()

@@ -26,7 +26,7 @@ from .learning import (
     measure_convergence,
     slope_of_last_part,
 )
-from .metrics import LABEL_METRICS, RANK_METRICS, Metric, metric_key, metric_of
+from .metrics import ANSWER_METRICS, LABEL_METRICS, RANK_METRICS, Metric, metric_key, metric_of
 from .paired_runs import PairedRuns
 from .plots import plot_comparison, plot_recall, plot_reliability, plot_segments
 from .rank_metrics import summarise
@@ -44,6 +44,7 @@ from .study_plots import (
 from .tables import Provenance
 
 __all__ = [
+    "ANSWER_METRICS",
     "LABEL_METRICS",
     "RANK_METRICS",
     "AnswerPredictions",

@@ -108,13 +108,16 @@ LABEL_METRICS = (
     ENTITY_RECALL,
     ENTITY_F1,
 )
-PREDICTION_METRICS = (*LABEL_METRICS, EXACT_MATCH, ANSWER_F1)
+ANSWER_METRICS = (EXACT_MATCH, ANSWER_F1)
+PREDICTION_METRICS = (*LABEL_METRICS, *ANSWER_METRICS)
 _SHORT_NAMES = {
     "accuracy": ACCURACY,
+    "answer_f1": ANSWER_F1,
     "cross_entropy": CROSS_ENTROPY,
     "entity_f1": ENTITY_F1,
     "entity_precision": ENTITY_PRECISION,
     "entity_recall": ENTITY_RECALL,
+    "exact_match": EXACT_MATCH,
     "macro_f1": MACRO_F1,
     "mae": MEAN_ABSOLUTE_ERROR,
     "mrr": RECIPROCAL_RANK,

@@ -108,25 +108,26 @@ def as_meant(table: pa.Table, id_column: str, reading: ReadSettings) -> pa.Table
             continue
         column = table.column(place)
         words = words_for(field.name, column.combine_chunks(), reading.missing_values)
-        filled = _without(column, words)
+        filled = without_values(column, words)
         typed = as_typed(filled, field)
         if typed is filled and is_text(value_type(filled.type)) and (words or reading.decimal is not None):
             typed = typed_column(decoded(filled), decimal=reading.decimal)
         if typed is filled and is_text(value_type(filled.type)):
-            typed = _as_dates(decoded(filled), reading)
+            typed = as_dates(decoded(filled), reading)
         is_whole = typed is filled or field.name == PRICE or len(pc.unique(typed)) == len(pc.unique(filled))
-        found = _without(typed, words) if is_whole else filled
+        found = without_values(typed, words) if is_whole else filled
         if found is not column:
             kept = field if found.type == field.type else pa.field(field.name, found.type)
             table = table.set_column(place, kept, found)
     return table
 
 
-def _without(column: pa.ChunkedArray, words: Sequence[str]) -> pa.ChunkedArray:
+def without_values(column: pa.ChunkedArray, words: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column with null for the values that stand for a missing one; without any the column itself."""
     return pa.chunked_array([unmarked(column.combine_chunks(), words)]) if words else column
 
 
-def _as_dates(column: pa.ChunkedArray, reading: ReadSettings) -> pa.ChunkedArray:
+def as_dates(column: pa.ChunkedArray, reading: ReadSettings) -> pa.ChunkedArray:
     """Text as days where each cell is one, with the year first or in a format that was named; else unchanged."""
     texts = canonical_array(column.combine_chunks(), is_name=False)
     filled = pc.drop_null(texts)

@@ -59,6 +59,8 @@ TEXT_LIMITS = "- It starts from `{checkpoint}`, with what that has learned of pe
 STRANGERS = """Values of the context that it never saw are treated as `unknown`, a state that is learned only where the
   training part had rare values, or with `field_dropout`."""
 STRANGE_WORDS = "Values of the context that it never saw are read as words, as those that it knows."
+OF_CHECKPOINT = "Of `{checkpoint}` it has the tokenizer alone."
+OWN_WORDS = "Its tokens are words of its training texts. Words that few customers wrote are read as `[UNK]`."
 STARTED = "It started from `{checkpoint}`."
 DRAWN = "It has the sizes and the tokenizer of `{checkpoint}`; its weights were drawn anew."
 MODEL = """A masked model of sets of items, conditioned by `{conditioning}`.
@@ -90,7 +92,7 @@ SAMPLES = """model = ContextualBertForMaskedLM.from_pretrained("path/to/this/fol
 processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")
 sample_texts(model, processor{example})"""
 TEXT_BASELINE = """The baseline `{conditioning}`, which {task}{context}.
-Of `{checkpoint}` it has the tokenizer alone.
+{tokens}
 
 ## Use
 
@@ -149,8 +151,8 @@ def base_model(recipe: Recipe) -> str | None:
     task = recipe.task
     if not isinstance(task, TextTask) or task.is_from_scratch or recipe.conditioning in WITHOUT_BERT:
         return None
-    is_name = HUB_NAME.fullmatch(task.checkpoint) is not None and not Path(task.checkpoint).exists()
-    return task.checkpoint if is_name else None
+    is_name = HUB_NAME.fullmatch(task.bert) is not None and not Path(task.bert).exists()
+    return task.bert if is_name else None
 
 
 def without_folders(text: str, recipe: Recipe) -> str:
@@ -181,7 +183,7 @@ def limits_of(recipe: Recipe) -> str:
     if not isinstance(task, TextTask):
         return SET_LIMITS
     has_bert_start = not task.is_from_scratch and recipe.conditioning not in WITHOUT_BERT
-    return TEXT_LIMITS.format(checkpoint=task.checkpoint) if has_bert_start else ""
+    return TEXT_LIMITS.format(checkpoint=task.bert) if has_bert_start else ""
 
 
 def about(recipe: Recipe) -> str:
@@ -208,13 +210,14 @@ def about(recipe: Recipe) -> str:
         code = LABELS.format(example=pair + (', "context": {...}' if sees_context else ""))
     if recipe.conditioning in BERTLESS_BASELINES:
         does = does if recipe.conditioning not in POPULARITY else f"finds `{task.label}` without reading the text"
-        settings = {"conditioning": recipe.conditioning, "context": context, "checkpoint": task.checkpoint}
+        tokens = OF_CHECKPOINT.format(checkpoint=task.checkpoint) if task.checkpoint is not None else OWN_WORDS
+        settings = {"conditioning": recipe.conditioning, "context": context, "tokens": tokens}
         return TEXT_BASELINE.format(task=does, code=code, **settings)
     return TEXT_MODEL.format(
         task=does,
         conditioning=recipe.conditioning,
         context=context,
-        start=(DRAWN if task.is_from_scratch else STARTED).format(checkpoint=task.checkpoint),
+        start=(DRAWN if task.is_from_scratch else STARTED).format(checkpoint=task.bert),
         use=use,
         code=code,
     )

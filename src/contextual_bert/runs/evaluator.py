@@ -1,6 +1,6 @@
 """Evaluate a finished run on one part of a table: the evaluator, which rows it takes, where its numbers come from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,10 +17,13 @@ from contextual_bert.data import SequenceDataset, Split, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores
+from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet, set_index
+from contextual_bert.inference.reread import reread_context
 from contextual_bert.runs.environment import commit, hardware
 from contextual_bert.runs.prepared_data import PreparedData, check_grouping, num_trained_by
 from contextual_bert.runs.reporting import report_on
+from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training.recipe import READY_PARTS, RECIPE_FILE, SPLIT_FIELDS, Recipe
@@ -233,6 +236,22 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
             fix="Leave it out.",
         )
     return own.changed(**{"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **overrides})
+
+
+def evaluated_rows(recipe: Recipe, own: Recipe, source: Frame | None, *, needed: Sequence[str] = ()) -> RunTable:
+    """Read the rows that a run is evaluated on; where they are written in another way, its features read them so.
+
+    Args:
+        recipe: what ``evaluated_recipe`` says.
+        own: the recipe of the run.
+        source: the table, where it is in memory.
+        needed: as for ``read_data``.
+    """
+    rows = read_data(recipe, source, needed=needed)
+    if recipe.reading == own.reading or recipe.schema is None:
+        return rows
+    schema = ContextSchema.from_dict(dict(recipe.schema))
+    return replace(rows, table=reread_context(rows.table, schema, recipe.reading))
 
 
 def evaluated_part(part: str | None) -> str:

@@ -71,12 +71,12 @@ class SentenceVectors:
 
     @torch.no_grad()
     def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        model: Any = ContextualBertModel.from_bert(self.task.checkpoint, conditioning="none")
+        model: Any = ContextualBertModel.from_bert(self.task.bert, conditioning="none")
         model.eval().to(self.device)
         self.num_parameters = model.num_parameters()
         dataset = encode_texts(
             pa.table({"text": texts}),
-            ContextualBertProcessor.from_bert(self.task.checkpoint),
+            ContextualBertProcessor.from_bert(self.task.bert),
             text="text",
             max_length=self.task.max_length,
             truncation=cast(Any, self.task.truncation),

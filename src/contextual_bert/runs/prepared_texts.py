@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.arrow_types import is_list
-from contextual_bert.context import outside_lines
+from contextual_bert.context import ContextSchema, outside_lines
 from contextual_bert.data import Audit, SequenceDataset, reading_lines
 from contextual_bert.data.columns import checked_column, text_column
-from contextual_bert.errors import ConfigurationError, DataError, Message, did_you_mean
+from contextual_bert.data.splits import Split
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
@@ -49,6 +50,7 @@ from contextual_bert.runs.run_files import SCORES_FILE
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import counts_of, drift_line
 from contextual_bert.runs.text_starts import head_lines, method_of, reader_of, seen_lines
+from contextual_bert.runs.text_vocabulary import processor_of_words
 from contextual_bert.runs.unscored import unscored_words
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask, Classification, MaskedText, Tagging
@@ -61,7 +63,7 @@ class PreparedTexts(PreparedData):
     Args:
         recipe: where they came from, the schema filled in.
         split: the part of each row of the table.
-        processor: the checkpoint's tokenizer, and the schema.
+        processor: the checkpoint's tokenizer, or one of the words of the training texts, and the schema.
         table: as it was read.
         labels: names of the labels in the order of their ids; none where hidden tokens are learned.
     """
@@ -101,7 +103,8 @@ class PreparedTexts(PreparedData):
                     "is unknown", setting="classifier_pooling", value=chosen, allowed=did_you_mean(chosen, POOLINGS)
                 )
             return chosen
-        return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
+        is_new = self.task.is_from_scratch or self.task.checkpoint is None
+        return "cls" if is_new else pooling_of(self.task.bert)
 
     @property
     def digests(self) -> dict[str, str]:
@@ -115,7 +118,7 @@ class PreparedTexts(PreparedData):
     def checkpoint_digest(self) -> str | None:
         """The hash of the weights, or of a run's scores, which stay where weights are not kept; None of those that are
         on the Hub, or not read."""
-        if self.task.is_from_scratch:
+        if self.task.is_from_scratch or self.task.checkpoint is None:
             return None
         folder = Path(self.task.checkpoint)
         kinds = (sorted(folder.glob(name)) for name in (SCORES_FILE, "*.safetensors", "*.bin"))
@@ -235,7 +238,7 @@ class PreparedTexts(PreparedData):
         reads_vector = self.head == "classification" and self.recipe.conditioning not in WITHOUT_BERT
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
-        found += self.head_lines()
+        found += [*self.head_lines(), *self.vocabulary_lines()]
         found += [*self.scored_lines("validation"), *self.scored_lines("test")]
         part = self.evaluated_part
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
@@ -260,10 +263,36 @@ class PreparedTexts(PreparedData):
 
     def head_lines(self) -> list[str]:
         """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
-        if self.task.is_from_scratch or self.recipe.conditioning in WITHOUT_BERT:
+        task = self.task
+        if task.is_from_scratch or task.checkpoint is None or self.recipe.conditioning in WITHOUT_BERT:
             return []
         reads_pooler = self.head == "classification" and self.pooling == "cls"
-        return head_lines(self.task.checkpoint, head=self.head, labels=self.labels, reads_pooler=reads_pooler)
+        return head_lines(task.checkpoint, head=self.head, labels=self.labels, reads_pooler=reads_pooler)
+
+    def vocabulary_lines(self) -> list[str]:
+        """Return sentences on the words that are the tokens; nothing where a checkpoint brings its own."""
+        if self.task.checkpoint is not None:
+            return []
+        tokenizer: Any = self.processor.tokenizer
+        num_words = len(tokenizer) - len(tokenizer.all_special_ids)
+        fewest = self.recipe.min_customers
+        has_customers = customers_in(self.recipe, self.table, self.split) is not None
+        whose = f"{fewest:,} customers or more wrote" if has_customers else f"{fewest:,} texts or more have"
+        lines = [f"no checkpoint: the tokens are the {num_words:,} words that {whose}"]
+        for part, texts in self.texts.items():
+            ids = texts.dataset.input_ids
+            num_tokens = len(ids) - 2 * len(texts.dataset)
+            share = int((ids == tokenizer.unk_token_id).sum()) / max(num_tokens, 1)
+            lines.append(f"{part}: {share:.1%} of the words are others, and read as [UNK]")
+        if not num_words:
+            lines.append(
+                Message(
+                    "warning: no word is left, so ngrams, cnn and bilstm tell no two texts apart. Give a smaller "
+                    "{min_customers}.",
+                    min_customers=NAME,
+                )
+            )
+        return lines
 
     def num_scored(self, part: str) -> tuple[int, int]:
         """Return how many hidden tokens of a part are scored, and how many there are."""
@@ -379,6 +408,21 @@ def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> PreparedTex
         return _prepared_texts(recipe, task, rows, processor)
 
 
+def _first_processor(
+    recipe: Recipe, task: AnyTextTask, training: pa.Table, split: Split, schema: ContextSchema | None
+) -> ContextualBertProcessor:
+    """Return a processor with the tokenizer of the checkpoint; without one, of the words of the training texts."""
+    if task.checkpoint is not None:
+        return ContextualBertProcessor.from_bert(task.checkpoint, schema)
+    customers = customers_in(recipe, training, split)
+    return processor_of_words(
+        [training.column(name) for name in task.text_columns],
+        schema,
+        min_customers=recipe.min_customers,
+        customers=training.column(customers) if isinstance(customers, str) else customers,
+    )
+
+
 def _prepared_texts(
     recipe: Recipe, task: AnyTextTask, origin: RunTable, processor: ContextualBertProcessor | None
 ) -> PreparedTexts:
@@ -406,9 +450,9 @@ def _prepared_texts(
     news: list[str] = []
     leaks, leaking = None, tuple[str, ...]()
     if processor is not None:
-        places = {"run": task.checkpoint, "file": recipe.data}
+        places = {"run": task.bert, "file": recipe.data}
         check_columns_of_run(processor.schema, table, **places)
-        beside = beside_context(recipe, run=task.checkpoint)
+        beside = beside_context(recipe, run=task.bert)
         learned = table.take(pa.array(training))
         news = context_lines(
             processor.schema,
@@ -428,7 +472,7 @@ def _prepared_texts(
             leaks = audit_of_texts(recipe, split, table, schema.columns)
             schema, leaking = without_leaks(schema, leaks)
         check_context(recipe, schema)
-        processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
+        processor = _first_processor(recipe, task, table.take(pa.array(training)), split, schema)
     schema = processor.schema
     news += alike_values(schema, table.take(pa.array(training)))
     processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained

@@ -11,7 +11,7 @@ from typing import Any
 from contextual_bert import conditioning as methods
 from contextual_bert import training
 from contextual_bert.data import Split
-from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
@@ -111,7 +111,8 @@ def check_kind(recipe: Recipe) -> None:
     """Raise ConfigurationError where a baseline is asked for what it cannot do, or this machine for what it lacks.
 
     A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained;
-    nor does a rate hold for weights that are not there, or a field of a model's config for what reads none.
+    nor does a rate hold for weights that are not there, or a field of a model's config for what reads none. Only
+    baselines without a BERT go without a checkpoint.
     """
     own, kind = (TEXT_BASELINES, "texts") if isinstance(recipe.task, TextTask) else (SET_BASELINES, "sets of items")
     if recipe.conditioning in BASELINES and recipe.conditioning not in own:
@@ -149,6 +150,12 @@ def check_kind(recipe: Recipe) -> None:
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
         raise ConfigurationError(
             f"{name} is for what is trained, and {recipe.conditioning!r} is not", fix="Leave it out."
+        )
+    if isinstance(recipe.task, TextTask) and recipe.task.checkpoint is None and recipe.conditioning not in WITHOUT_BERT:
+        raise ConfigurationError(
+            Message(f"{{checkpoint}} is missing, and {recipe.conditioning!r} needs a BERT", checkpoint=NAME),
+            allowed=f"Allowed without one: {', '.join(WITHOUT_BERT)}.",
+            fix="Give its folder, its name on the Hub, or a run on texts to go on from.",
         )
     training.chosen_device(recipe.device)
     training.chosen_dtype(recipe.dtype)

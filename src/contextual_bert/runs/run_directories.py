@@ -200,7 +200,7 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     """
     content = json.loads(json_text(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
     task = content["task"]
-    if Path(task.get("checkpoint", "")).parent.name == START:
+    if Path(task.get("checkpoint") or "").parent.name == START:
         task["checkpoint"] = START  # the start of a study lies beside its runs, wherever that is
     nested = {name: content.pop(name) or {} for name in ("training", "model", "lora", "task")}
     nested["policy"] = nested["task"].pop("policy", {})

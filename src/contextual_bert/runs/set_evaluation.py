@@ -19,11 +19,11 @@ from contextual_bert.runs.evaluator import (
     all_rows,
     evaluated_part,
     evaluated_recipe,
+    evaluated_rows,
     shuffled_lines,
     split_for,
 )
 from contextual_bert.runs.prepared_sets import PreparedSets, customers_of
-from contextual_bert.runs.run_table import read_data
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
@@ -61,7 +61,7 @@ def load_sets(
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
     pipeline = CompletionPipeline.from_pretrained(directory, device=device)
     schema = pipeline.processor.schema
-    rows = read_data(recipe, source, needed=schema.columns if schema is not None else ())
+    rows = evaluated_rows(recipe, own, source, needed=schema.columns if schema is not None else ())
     table = rows.table
     split, sentence = split_for(recipe, directory, table, part)
     is_own = split is not None and split.digest == Split.load(directory / "split.json").digest

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, joined
 from contextual_bert.evaluation import Role, Run
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.runs.model_factory import training_lines
@@ -77,7 +77,7 @@ def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, s
     for each, ready in missing:
         own = ready.resolve(each)
         lines = training_lines(own, ready, defaults=tasks[ready].default_training(own))
-        told += [f"{each.label}: {line}" for line in lines]
+        told += [joined(f"{each.label}: ", line) for line in lines]
     for line in dict.fromkeys(told):
         say(line)
     if min(num_jobs, len(missing)) > 1:

@@ -108,7 +108,7 @@ def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: PreparedTexts, 
         if length + num_words > num_positions:
             raise ConfigurationError(
                 f"{CONTEXT_AS_TEXT!r}: as text the context of the {part} part has up to {num_words} tokens, "
-                f"its texts have up to {length}, and {ready.task.checkpoint} reads {num_positions}",
+                f"its texts have up to {length}, and {ready.task.bert} reads {num_positions}",
                 fix=Message("Give a smaller {max_length}, or leave a column out with exclude.", max_length=NAME),
             )
 
@@ -121,7 +121,7 @@ def _layout_of(recipe: Recipe, ready: PreparedTexts) -> tuple[FeatureLayout, ...
 
 def _on_frozen_bert(recipe: Recipe, ready: PreparedTexts) -> LabelModel:
     """MA-BERT's controls BERT Concat (text) and BERT Concat (word)."""
-    bert = ContextualBertModel.from_bert(ready.task.checkpoint, schema=None, conditioning="none")
+    bert = ContextualBertModel.from_bert(ready.task.bert, schema=None, conditioning="none")
     parts = LastHidden(bert), partial(vector_of_text, pooling=ready.pooling)
     sizes: dict[str, Any] = {
         "hidden_size": bert.config.hidden_size,

@@ -26,11 +26,11 @@ from contextual_bert.runs.evaluator import (
     all_rows,
     evaluated_part,
     evaluated_recipe,
+    evaluated_rows,
     shuffled_lines,
     split_for,
 )
 from contextual_bert.runs.prepared_texts import PreparedTexts
-from contextual_bert.runs.run_table import read_data
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.tasks.text import TRAINING, TextModelTask
@@ -68,7 +68,7 @@ def load_texts(
             fix="Leave it out.",
         )
     recipe = evaluated_recipe(own, changes)
-    rows = read_data(recipe, source)
+    rows = evaluated_rows(recipe, own, source)
     table = rows.table
     for name in (*recipe.task.columns, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(table, name, file=recipe.data)

@@ -67,7 +67,8 @@ def inspect_texts(
         recipe: the table, its columns and the split, as for ``run``.
         overrides: column -> a kind of feature or "ignore".
         source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
-        has_tokens: count the texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it.
+        has_tokens: count the texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it,
+            nor is there one without a checkpoint.
 
     Raises:
         ConfigurationError: the recipe is for sets.
@@ -177,7 +178,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
         if (sizes > 0).any():
             what = f"words a text{f' in {name!r}' if name != task.text else ''}"
             lines.append(_sizes_line(sizes[sizes > 0], what))
-    if has_tokens and readable.any():
+    if has_tokens and task.checkpoint is not None and readable.any():
         tokens = _tokens(table.take(pa.array(np.flatnonzero(readable))), recipe, task)
         lines, faults = lines + tokens.lines, faults + tokens.faults
     return _Look(lines, faults)
@@ -185,7 +186,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
 
 def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     """Inspect the length of the texts in tokens, and the number of cut texts."""
-    processor = runs.reader_of(recipe) or models.ContextualBertProcessor.from_bert(task.checkpoint)
+    processor = runs.reader_of(recipe) or models.ContextualBertProcessor.from_bert(task.bert)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
     if task.question is not None:
@@ -201,7 +202,7 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
     lines.append(f"{share} longer than {limit:,} tokens{' and cut' if cut else ''}")
     beyond = Message(
-        f"warning: {task.checkpoint} reads at most {longest:,} tokens: with {{max_length}} train stops there",
+        f"warning: {task.bert} reads at most {longest:,} tokens: with {{max_length}} train stops there",
         max_length=limit,
     )
     return _Look(lines, [beyond] if limit > longest else [])

@@ -28,20 +28,21 @@ NO_MASKED_LM_HEAD = (
 )
 
 
-def method_of(checkpoint: str) -> str | None:
+def method_of(checkpoint: str | None) -> str | None:
     """The method, as recipes name it, of the model with a context that is gone on from; None where it is a BERT.
 
     Args:
-        checkpoint: folder or name on the Hub.
+        checkpoint: folder or name on the Hub; None for a run that starts from none.
     """
-    found = context_config(checkpoint)
+    found = context_config(checkpoint) if checkpoint is not None else None
     if found is None:
         return None
     return CONTEXT_AS_TEXT if found.has_context_as_text else found.conditioning
 
 
 def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
-    """The processor of the model with a context that a recipe goes on from; None where it starts from a BERT.
+    """The processor of the model with a context that a recipe goes on from; None where it starts from a BERT, or from
+    no checkpoint.
 
     Raises:
         RunDirectoryError: an interrupted run, or one whose weights were not kept.
@@ -49,6 +50,8 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         ConfigurationError: the recipe asks for other features, draws all weights, or learns what the run reads.
     """
     task = recipe.text_task
+    if task.checkpoint is None:
+        return None
     folder = Path(task.checkpoint)
     check_manifest(folder)
     if is_run(folder):
@@ -91,14 +94,16 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
     return processor
 
 
-def seen_lines(checkpoint: str, split: Split, part: str) -> list[str]:
+def seen_lines(checkpoint: str | None, split: Split, part: str) -> list[str]:
     """A warning where the run that is gone on from was trained on rows that are to be evaluated now.
 
     Args:
-        checkpoint: folder or name on the Hub.
+        checkpoint: folder or name on the Hub; None for a run that starts from none.
         split: of the new run.
         part: what is evaluated.
     """
+    if checkpoint is None:
+        return []
     path = Path(checkpoint) / "split.json"
     seen = num_trained_by(Split.load(path), split, part) if path.is_file() else 0
     if not seen:

@@ -26,7 +26,7 @@ from contextual_bert.training.recipe import (
     TrainedWeights,
 )
 from contextual_bert.training.settings import check_lora, check_settings
-from contextual_bert.training.tasks import LabelTask, SetCompletion, TaskSettings, TextTask
+from contextual_bert.training.tasks import LabelTask, QuestionAnswering, SetCompletion, TaskSettings, TextTask
 
 
 def check_recipe_settings(recipe: Recipe) -> None:
@@ -178,8 +178,11 @@ def _check_best_epoch(recipe: Recipe) -> None:
     if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
         return
     key = evaluation.metric_key(metric).removeprefix("eval_")
-    learns_labels = isinstance(recipe.task, LabelTask)
-    known = [*evaluation.RANK_METRICS, *(evaluation.LABEL_METRICS if learns_labels else ())]
+    of_task = {LabelTask: evaluation.LABEL_METRICS, QuestionAnswering: evaluation.ANSWER_METRICS}
+    known = [
+        *evaluation.RANK_METRICS,
+        *(key for kind, keys in of_task.items() if isinstance(recipe.task, kind) for key in keys),
+    ]
     if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
         raise UnknownNameError(
             "is unknown", place=SettingPlace(BEST_METRIC), value=metric, allowed=did_you_mean(metric, known)

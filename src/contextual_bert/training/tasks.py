@@ -7,12 +7,12 @@ written. Names of columns and settings only: it reads no table and loads no chec
 from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 
-from contextual_bert import context
 from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.data.policies import SetPolicy
-from contextual_bert.errors import ConfigurationError, Message, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
 from contextual_bert.models.truncation import Truncation
 from contextual_bert.options import MAIN, SETS, TEXTS, Option
+from contextual_bert.training.label_order import checked_order
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
 SCORED_TOKENS = 2_000
@@ -203,7 +203,8 @@ class TextTask(TaskSettings):
     Args:
         text: column of texts; of lists of words where tags are learned.
         checkpoint: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from: weights and
-            tokenizer; the baselines take its tokenizer.
+            tokenizer; the baselines take its tokenizer. None is for baselines without a BERT: their tokens are then
+            the frequent words of the training texts.
         max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
         is_from_scratch: take the sizes and the tokenizer of the checkpoint and draw all weights.
     """
@@ -219,14 +220,15 @@ class TextTask(TaskSettings):
         ),
     ] = "text"
     checkpoint: Annotated[
-        str,
+        str | None,
         Option(
-            "With --text: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from.",
+            "With --text: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from. Baselines "
+            "such as tfidf, ngrams and popularity go without.",
             MAIN,
             metavar="BERT",
             is_of_data=True,
         ),
-    ]
+    ] = None
     max_length: Annotated[
         int | None,
         Option(
@@ -242,6 +244,13 @@ class TextTask(TaskSettings):
     ] = False
 
     def __post_init__(self) -> None:
+        if self.is_from_scratch and self.checkpoint is None:
+            raise ConfigurationError(
+                "takes the sizes and the tokenizer of a checkpoint, and none is named",
+                setting="is_from_scratch",
+                value=True,
+                fix=Message("Name it with {checkpoint}, or leave it out.", checkpoint=...),
+            )
         named = {name: getattr(self, name, None) for name in COLUMN_FIELDS}
         named = {name: column for name, column in named.items() if column is not None}
         for name, column in named.items():
@@ -259,6 +268,20 @@ class TextTask(TaskSettings):
         """Return the columns that are read or learned, beside the context."""
         named = (getattr(self, name, None) for name in COLUMN_FIELDS)
         return tuple(column for column in named if column is not None)
+
+    @property
+    def bert(self) -> str:
+        """Return ``checkpoint``, for what cannot do without.
+
+        Raises:
+            ConfigurationError: none is named.
+        """
+        if self.checkpoint is None:
+            raise ConfigurationError(
+                Message("{checkpoint} is missing: a BERT is needed, and none is named", checkpoint=NAME),
+                fix="Give its folder, its name on the Hub, or a run on texts to go on from.",
+            )
+        return self.checkpoint
 
     @property
     def second(self) -> str | None:
@@ -380,7 +403,9 @@ class Classification(LabelTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_order()
+        object.__setattr__(self, "order", checked_order(self.order))
+        if self.order:
+            object.__setattr__(self, "is_ordinal", True)
 
     @property
     def second(self) -> str | None:
@@ -402,30 +427,6 @@ class Classification(LabelTask):
             return self
         own = {each.name for each in fields(Tagging) if each.init}
         return Tagging(**{each.name: getattr(self, each.name) for each in fields(self) if each.name in own})
-
-    def _check_order(self) -> None:
-        given: Any = self.order
-        if isinstance(given, str) or not all(isinstance(each, str) for each in given):
-            raise ConfigurationError(
-                "is not allowed",
-                setting="order",
-                value=given,
-                fix="Give the labels as text, in a list, the lowest first.",
-            )
-        order = tuple(context.canonical(each) for each in given)
-        object.__setattr__(self, "order", order)
-        if not order:
-            return
-        twice = [name for number, name in enumerate(order) if name in order[:number]]
-        if twice:
-            raise ConfigurationError(
-                f"names {twice[0]!r} twice", setting="order", value=list(order), fix="Name each label once."
-            )
-        if len(order) < 2:
-            raise ConfigurationError(
-                "names one label", setting="order", value=list(order), fix="Name two labels or more, the lowest first."
-            )
-        object.__setattr__(self, "is_ordinal", True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -502,6 +503,10 @@ class QuestionAnswering(TextTask):
         ),
     ] = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.bert  # noqa: B018  (no baseline without a BERT finds answers)
+
     @property
     def second(self) -> str | None:
         """Return the column of questions."""
@@ -560,6 +565,7 @@ class MaskedText(TextTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.bert  # noqa: B018  (no baseline without a BERT finds hidden words)
         _check_word(self, "truncation", get_args(Truncation))
         _check_word(self, "masking", get_args(Unit))
         check_rates(self.mask_rate, self.max_mask_rate, name="mask_rate")

@@ -9,7 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from contextual_bert.atomic_files import replacing_directory
+from contextual_bert.errors import NAME, Message
 from contextual_bert.evaluation import Report, Study, write_study
+from contextual_bert_cli.studies import finish_study
+
+ADVISED = {"num_train_epochs": NAME, "learning_rate": NAME}
 
 PICTURES = {
     "comparison.png",
@@ -70,3 +74,13 @@ def test_the_last_file_comes_last(tmp_path, monkeypatch):
             (folder / name).write_text(name, encoding="utf-8")
     assert moved[-1] == "a"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def test_a_command_writes_settings_as_options_and_python_as_arguments(study_without_oracle, tmp_path):
+    advice = Message("Train longer ({num_train_epochs}) or at another {learning_rate}.", **ADVISED)
+    found = replace(study_without_oracle, texts=(advice,), curves=())
+    write_study(found, tmp_path / "python")
+    finish_study(found, tmp_path / "command", runs=tmp_path)
+    for name in ("report.md", "report.html"):
+        assert "Train longer (num_train_epochs)" in (tmp_path / "python" / name).read_text("utf-8")
+        assert "Train longer (--epochs) or at another --learning-rate." in (tmp_path / "command" / name).read_text()

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
-from contextual_bert.data import write_table
+from contextual_bert.data import ReadSettings, write_table
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError
 from contextual_bert.inference import (
     BulkSettings,
@@ -86,6 +87,25 @@ def test_the_folder_is_the_same_and_finished_files_are_kept(
         complete_table_on_ray(run, sets, tmp_path / "new", settings=SETTINGS, cluster=RayCluster(device="cuda"))
     assert not (tmp_path / "new").exists(), "what cannot start leaves no folder"
     assert ray_cluster.workers_of(RayCluster()) == ("cpu", 2)
+
+
+@pytest.mark.slow
+def test_a_catalogue_is_read_as_said_on_each_worker(
+    cluster: RayCluster, run: Path, sets: Path, names: list[str], tmp_path: Path
+) -> None:
+    shop = tmp_path / "shop.csv"
+    shop.write_text("id;price\n" + "".join(f"{name};1.0{n:02},50\n" for n, name in enumerate(names)), encoding="utf-8")
+    reading = ReadSettings(delimiter=";", decimal=",")
+    settings = replace(SETTINGS, constraints={"max_price": 1003.5}, catalogue_reading=reading)
+    pipeline = CompletionPipeline.from_pretrained(run, catalogue=shop, reading=reading)
+    complete_table(pipeline, sets, tmp_path / "here", settings=settings, shard_size=6)
+    complete_table_on_ray(
+        run, sets, tmp_path / "there", settings=settings, catalogue=shop, shard_size=6, cluster=cluster
+    )
+    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+    proposed = parquet.read_table(tmp_path / "there" / "part-00000.parquet").column("candidates").to_pylist()
+    assert {item for each in proposed for item in each} <= {*names[:4]}
+    assert any(proposed)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from contextual_bert.runs import PreparedTexts, evaluate_run, load_run, prepare_
 from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import attribute_run, donor_of
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
-from contextual_bert.runs.run_files import SCORES_FILE, load_scores
+from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.text_inspection import inspect_texts
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -129,6 +129,26 @@ def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: Pre
     assert rows.example_id.tolist() == ready.split.rows("test").tolist()
     assert rows.exact_match.tolist() == [float(each) for each in right]
     assert rows.true.tolist() == [int(row["answer"] is not None) for row in found]
+
+
+def test_the_best_epoch_is_chosen_by_the_answers(recipe: Recipe, ready: PreparedTexts, tmp_path: Path) -> None:
+    chosen = recipe.changed(training={**TRAINING, "num_train_epochs": 3, "metric_for_best_model": "answer_f1"})
+    report = run(chosen, tmp_path / "run", prepared=ready, is_quiet=True)
+    assert report is not None
+    last = last_checkpoint(tmp_path / "run")
+    assert last is not None
+    history = [each for each in trainer_state(last)["log_history"] if "eval_answer_f1_percent" in each]
+    assert len(history) == 3
+    best = max(history, key=lambda each: each["eval_answer_f1_percent"])
+    evaluated = evaluate_run(tmp_path / "run", part="validation").report
+    for key in ("answer_f1_percent", "exact_match_percent", "cross_entropy_nats"):
+        assert evaluated.metrics[key].value == pytest.approx(best[f"eval_{key}"], rel=1e-4)
+
+
+def test_a_metric_of_labels_chooses_no_epoch_of_answers(recipe: Recipe) -> None:
+    with pytest.raises(UnknownNameError, match="metric_for_best_model='accuracy' is unknown") as failure:
+        recipe.changed(training={**TRAINING, "metric_for_best_model": "accuracy"})
+    assert "answer_f1_percent" in failure.value.allowed
 
 
 @pytest.mark.usefixtures("cells_of_one")

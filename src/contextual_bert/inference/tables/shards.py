@@ -37,6 +37,7 @@ from contextual_bert.inference.context_notes import table_lines, with_absent_col
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK
+from contextual_bert.inference.reread import reread_context
 from contextual_bert.inference.tables.bulk import (
     ROW,
     BulkSettings,
@@ -123,6 +124,7 @@ class ShardPlan:
         self.file = str(source) if isinstance(source, str | Path) else None
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
         table = without_gaps(table, settings.group_by, settings.reading, file=self.file)
+        table = reread_context(table, pipeline.processor.schema, settings.reading)
         notes, own_rows = reading_lines(table), rows_of_file(table)
         table, absent = with_absent_columns(table, context_columns(pipeline))
         notes += absent

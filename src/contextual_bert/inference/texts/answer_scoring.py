@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.errors import DataError
@@ -70,16 +71,32 @@ def score_answers(
     firsts = np.unique(numbers, return_index=True)[1]
     windows = np.arange(len(ids)) - firsts[numbers]
     ranks = rows[:, 5:].reshape(len(ids), 4, 2).swapaxes(1, 2).reshape(-1, 4)
-    answers = answers_of(questions, rows[:, 1:5])
-    pieces = zip(answers.pieces(questions.texts), answers.is_none.tolist(), strict=True)
-    given = ["" if is_none else piece for piece, is_none in pieces]
     scores = Scores(
         example_id=ids.repeat(2),
         position=(2 * windows[:, None] + np.arange(2)).ravel(),
         **rank_columns(ranks),
-        predictions=AnswerPredictions.of_answers(ids[firsts], given, questions.answers),
+        predictions=measured_answers(questions, rows[:, 1:5]),
     )
     return ScoredSet(scores.sorted())
+
+
+def measured_answers(questions: EncodedQuestions, spans: NDArray[np.float64]) -> AnswerPredictions:
+    """Return exact match and F1 of the answers that the spans of all windows give.
+
+    Args:
+        questions: whose windows they are, with their answers.
+        spans: (windows, 4), as ``read_spans`` gives them.
+
+    Raises:
+        DataError: no column of answers was encoded.
+    """
+    if questions.answers is None:
+        raise DataError("there are no answers to measure by", fix="Name the column of answers.")
+    answers = answers_of(questions, spans)
+    pieces = zip(answers.pieces(questions.texts), answers.is_none.tolist(), strict=True)
+    given = ["" if is_none else piece for piece, is_none in pieces]
+    firsts = np.unique(question_numbers(questions.dataset), return_index=True)[1]
+    return AnswerPredictions.of_answers(questions.dataset.example_ids.numpy()[firsts], given, questions.answers)
 
 
 class _AnswerEnds:

@@ -108,10 +108,21 @@ def read_spans(questions: EncodedQuestions, batch: Batch, *, max_tokens: int) ->
     character.
     """
     first, last, best = best_spans(*batch.shares.unbind(dim=1), max_tokens=max_tokens)
-    starts, characters = questions.dataset.offsets[batch.numbers], torch.from_numpy(questions.characters)
-    bounds = characters[starts + first, 0], characters[starts + last, 1]
+    bounds = bounds_of(questions, batch.numbers, first, last)
     none = batch.shares[:, :, NO_ANSWER].sum(dim=1)
     return torch.stack([best.double().exp(), none.double().exp(), *(each.double() for each in bounds)], dim=1)
+
+
+def bounds_of(questions: EncodedQuestions, numbers: Tensor, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first and the last character, in its text, of a span of tokens of each window.
+
+    Args:
+        questions: whose windows they are.
+        numbers: (windows,) of the windows.
+        first, last: (windows,) tokens, counted from the window's first.
+    """
+    starts, characters = questions.dataset.offsets[numbers], torch.from_numpy(questions.characters)
+    return characters[starts + first, 0], characters[starts + last, 1]
 
 
 def best_spans(start: Tensor, end: Tensor, *, max_tokens: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -101,7 +101,7 @@ class TextModelTask(Task[PreparedTexts]):
         if method is not None and recipe.conditioning not in (method, *WITHOUT_BERT):
             raise ConfigurationError(
                 Message(
-                    f"{self.ready.task.checkpoint} was trained with {{conditioning}}, and this asks for "
+                    f"{self.ready.task.bert} was trained with {{conditioning}}, and this asks for "
                     f"{recipe.conditioning!r}",
                     conditioning=method,
                 ),
@@ -140,17 +140,17 @@ class TextModelTask(Task[PreparedTexts]):
         }
         with model_settings_in_words(recipe):
             if self.ready.method is not None:
-                model: Any = load_continued(self.model_class, task.checkpoint, **arguments)
+                model: Any = load_continued(self.model_class, task.bert, **arguments)
             elif task.is_from_scratch:
-                model = self.model_class(bert_config(task.checkpoint, schema=schema, **arguments))
+                model = self.model_class(bert_config(task.bert, schema=schema, **arguments))
             else:
                 # A head that the checkpoint has is for its own labels.
                 model = self.model_class.from_bert(
-                    task.checkpoint, schema=schema, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
+                    task.bert, schema=schema, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
                 )
         if task.second is not None and model.config.type_vocab_size < 2:
             raise ConfigurationError(
-                f"{task.checkpoint} tells a text and its second part, or its question, not apart: it has "
+                f"{task.bert} tells a text and its second part, or its question, not apart: it has "
                 f"type_vocab_size={model.config.type_vocab_size}",
                 fix="Name a checkpoint with two segments.",
             )
@@ -160,7 +160,7 @@ class TextModelTask(Task[PreparedTexts]):
                 "is not allowed",
                 setting="max_length",
                 value=task.max_length,
-                fix=f"{task.checkpoint} reads at most {num_positions} tokens of a text. Give no more than that; "
+                fix=f"{task.bert} reads at most {num_positions} tokens of a text. Give no more than that; "
                 "longer texts are cut and counted.",
             )
         longest = max(int(dataset.sizes.max()) for dataset in self.ready.datasets.values())
