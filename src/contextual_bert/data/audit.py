@@ -6,6 +6,7 @@ Columns are judged against the same column shuffled, so that chance is not taken
 knows no model. docs/protocol.md, "Splits".
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -28,6 +29,8 @@ __all__ = ["Audit", "Fault", "audit"]
 _SHARE = 0.02  # of the rows, in excess of the shuffled column: below it a column cannot move a score by much
 _GROUP = 20  # rows a value needs before "always with this item" is more than a coincidence
 _ALWAYS = 0.99
+_DEVIATIONS = 3  # standard errors by which a share exceeds that of the shuffled column before it is no chance
+_TAKEN = 0.9  # of the cells that name an item: as many name one of their own set where they were taken from it
 
 
 @dataclass(frozen=True)
@@ -237,10 +240,18 @@ def _names_items(
         return mask
 
     naming_rows = naming(rows)
-    if naming_rows.mean() <= _SHARE or naming_rows.mean() - naming(shuffled(len(sets))[rows]).mean() <= _SHARE:
+    share = float(naming_rows.mean())
+    by_chance = max(_SHARE, _DEVIATIONS * math.sqrt(2 * share * (1 - share) / len(sets)))
+    if share <= _SHARE or share - naming(shuffled(len(sets))[rows]).mean() <= by_chance:
         return []
-    share = f"{naming_rows.mean():.1%} of the rows"
-    message = f"the column {column!r} names an item of its own set in {share}: leave it out of the context"
+    named = np.bincount(rows, minlength=len(sets))
+    # A cell that was taken from the set is right wherever it names an item. Values that are called like items, "f" and
+    # "m" among letters, are often in no item of their set, even where they say who likes which.
+    if named.max() == 1 and naming_rows.sum() < _TAKEN * named.sum():
+        return []
+    message = (
+        f"the column {column!r} names an item of its own set in {share:.1%} of the rows: leave it out of the context"
+    )
     return [
         Fault("column_names_items", "leak", message, int(naming_rows.sum()), first_rows(sets.rows, naming_rows), column)
     ]
