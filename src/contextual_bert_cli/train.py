@@ -67,7 +67,7 @@ def command(
     from contextual_bert.runs import prepare_for, run
     from contextual_bert.runs.field_importance import field_lines
     from contextual_bert.runs.model_factory import training_lines
-    from contextual_bert.runs.registry import check_conditioning, check_recipe, keeps_weights
+    from contextual_bert.runs.registry import check_recipe, keeps_weights
     from contextual_bert.runs.run_directories import checkpoint_to_resume
     from contextual_bert.runs.run_files import (
         CHECKPOINTS,
@@ -80,7 +80,6 @@ def command(
     from contextual_bert.runs.termination import Terminated, ending_at_sigterm
     from contextual_bert.training import counting, emulation_lines
 
-    check_conditioning(conditioning)
     check_recipe(recipe)
 
     def told(happened: str) -> str:

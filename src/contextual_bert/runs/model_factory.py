@@ -27,7 +27,7 @@ from contextual_bert.models import (
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
-from contextual_bert.training import ContextualTrainingArguments, training_arguments
+from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.model_fields import DEFAULT_MODEL
@@ -62,7 +62,7 @@ def arguments_of(
                 fix="Give --validation, or leave it out.",
             )
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
-    return training_arguments(checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+    return checked_arguments(checkpoints, settings, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed)
 
 
 def rows_of_step(arguments: ContextualTrainingArguments) -> int:

@@ -300,7 +300,7 @@ class PreparedData:
         Raises:
             ConfigurationError: it asks for other data.
         """
-        resolved = replace(recipe, schema=self.recipe.schema, task=recipe.task.as_kind(self.recipe.task.kind))
+        resolved = recipe.on_data(schema=self.recipe.schema, task=recipe.task.as_kind(self.recipe.task.kind))
         differing = [
             each
             for name in DATA_FIELDS

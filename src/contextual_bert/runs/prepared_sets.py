@@ -99,7 +99,7 @@ class PreparedSets(PreparedData):
         schema = self.processor.schema.with_context_size(size)
         return replace(
             self,
-            recipe=replace(self.recipe, schema=schema.to_dict()),
+            recipe=self.recipe.on_data(schema=schema.to_dict()),
             processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
         )
 
@@ -109,7 +109,7 @@ class PreparedSets(PreparedData):
         schema = schema.with_silenced(names)
         return replace(
             self,
-            recipe=replace(self.recipe, schema=schema.to_dict()),
+            recipe=self.recipe.on_data(schema=schema.to_dict()),
             processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
             selection=tuple(selection),
         )
@@ -279,7 +279,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             leaks = audit_of_file(audit(split, sets, customer=recipe.customer, context=schema.columns), rows.groups)
             schema, leaking = without_leaks(schema, leaks)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
-    resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
+    resolved = recipe.on_data(schema=schema.to_dict() if schema is not None else None)
     first_rows = rows.groups.first_rows if rows.groups is not None else None
     news += [
         *alike_values(schema, training.table),

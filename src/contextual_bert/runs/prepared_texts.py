@@ -154,7 +154,7 @@ class PreparedTexts(PreparedData):
         schema = own.schema.with_silenced(names)
         chosen = replace(
             self,
-            recipe=replace(self.recipe, schema=schema.to_dict()),
+            recipe=self.recipe.on_data(schema=schema.to_dict()),
             processor=own.with_schema(schema),
             selection=tuple(selection),
         )
@@ -493,8 +493,7 @@ def _prepared_texts(
             labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
         except DataError as error:
             raise placed(error, np.flatnonzero(split.is_in_part), file=recipe.data) from error
-    resolved = replace(
-        recipe,
+    resolved = recipe.on_data(
         schema=schema.to_dict() if schema is not None else None,
         task=task.as_kind("tagging" if has_tags else task.kind),
     )

@@ -263,7 +263,7 @@ def check_recipe(recipe: Recipe) -> None:
         settings = {"masks_per_set": NUM_MASKS, "num_train_epochs": settings["one_mask_epochs"], **settings}
     if not recipe.has_validation:
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
-    training.training_arguments(Path(), device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+    training.checked_arguments(Path(), settings, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed)
 
 
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:

@@ -2,6 +2,7 @@ from .adaptation import add_lora, freeze_bert, required_peft, unfreeze_bert
 from .arguments import (
     ContextualTrainingArguments,
     check_settings_of_trainer,
+    checked_arguments,
     training_arguments,
 )
 from .devices import accelerator_name, chosen_device, chosen_dtype, emulation_lines, fast_dtype
@@ -56,6 +57,7 @@ __all__ = [
     "check_recipe_settings",
     "check_settings",
     "check_settings_of_trainer",
+    "checked_arguments",
     "checked_values",
     "chosen_device",
     "chosen_dtype",

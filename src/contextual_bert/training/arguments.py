@@ -153,6 +153,20 @@ def training_arguments(
         True
     """
     check_settings(settings)
+    return checked_arguments(output, settings, device=device, dtype=dtype, seed=seed)
+
+
+def checked_arguments(
+    output: Path, settings: Mapping[str, Any], *, device: str, dtype: str, seed: int
+) -> ContextualTrainingArguments:
+    """Return the training arguments of settings that were checked, as those of a recipe are.
+
+    Args:
+        output, settings, device, dtype, seed: as for ``training_arguments``.
+
+    Raises:
+        ConfigurationError: a device that this machine lacks; settings that do not work together.
+    """
     on_cpu = chosen_device(device).type == "cpu"
     is_distributed = torch.distributed.is_torchelastic_launched()
     if is_distributed:

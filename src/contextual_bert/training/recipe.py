@@ -5,6 +5,7 @@ fields declare their options, so it imports nothing heavy: what checks them impo
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -326,6 +327,18 @@ class Recipe:
         if self.dtype == "auto":
             object.__setattr__(self, "dtype", training.fast_dtype(self.device))
         training.check_recipe_settings(self)
+
+    def on_data(self, *, schema: Mapping[str, Any] | None, task: TaskSettings | None = None) -> Self:
+        """Return the recipe with what its data tell. It was checked when it was made, and is not checked again.
+
+        Args:
+            schema: of the data; None where they have no context.
+            task: as the data show it; None leaves it as it is.
+        """
+        told = copy(self)
+        object.__setattr__(told, "schema", schema)
+        object.__setattr__(told, "task", task if task is not None else self.task)
+        return told
 
     @property
     def has_validation(self) -> bool:
