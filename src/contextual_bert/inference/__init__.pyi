@@ -8,7 +8,6 @@ from .constraint_evaluation import (
     permitted_beside,
     permitted_items,
     query_model,
-    read_settings,
 )
 from .constraints import CONSTRAINTS, constraint
 from .encode import (
@@ -113,7 +112,6 @@ __all__ = [
     "permitted_items",
     "placed",
     "query_model",
-    "read_settings",
     "sample_texts",
     "score",
     "score_answers",
