@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contextual_bert_cli.output import remark, working
+from contextual_bert_cli.pipelines import load_pipeline
 
 if TYPE_CHECKING:
     from contextual_bert.inference import BulkSettings, RayCluster
@@ -23,7 +24,7 @@ def complete_rows(
     """Complete the rows of a table into a folder, and say what was done.
 
     Args:
-        directory: of the run.
+        directory: of the run or export.
         data: the table.
         output: folder of the files.
         settings: columns, constraints and sizes.
@@ -31,22 +32,33 @@ def complete_rows(
         shard_size: rows of the table a file.
         device: where to run.
         cluster: that of --ray; None: this process.
-    """
-    from contextual_bert import CompletionPipeline
-    from contextual_bert.inference import complete_table, complete_table_on_ray
-    from contextual_bert.training import chosen_device, counting
 
+    Raises:
+        ConfigurationError: an export with --ray.
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.inference.saved_files import RECORD_FILE
+    from contextual_bert.training import counting
+
+    if cluster is not None and (directory / RECORD_FILE).is_file():
+        raise ConfigurationError(
+            f"{directory} is an export, and --ray computes with a run",
+            fix="Name the run that it was made from, or leave --ray out.",
+        )
     if cluster is not None:
+        from contextual_bert.inference import complete_table_on_ray
+
         with counting("completing") as progress:
             report = complete_table_on_ray(
                 directory, data, output, settings=settings, cluster=cluster, catalogue=catalogue,
                 shard_size=shard_size, progress=progress,
             )  # fmt: skip
     else:
+        from contextual_bert.inference import complete_table
+
         with working(f"loading {directory}"):
-            place = chosen_device(device)
             reading = settings.catalogue_reading
-            pipeline = CompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
+            pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
         with counting("completing") as progress:
             report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
     remark(*report.lines(), f"wrote {output}")

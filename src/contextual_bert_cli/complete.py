@@ -14,7 +14,7 @@ from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import check_folder, load_pipeline
-from contextual_bert_cli.recipes import check_reads, reading_of, reading_over, separator_of
+from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets, reading_over, separator_of
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 from contextual_bert_cli.settings_text import listed
 
@@ -208,7 +208,8 @@ def command(
         raise ConfigurationError(
             f"--{next(iter(search)).replace('_', '-')} is for --joint", fix="Give that, or leave it out."
         )
-    between = separator or trained_sets(directory).separator
+    trained = trained_sets(directory)
+    between = separator or trained.separator
     allowed = list(_split(allow or [], between))
     if allow and not allowed:
         raise ConfigurationError(
@@ -239,16 +240,13 @@ def command(
         )
     if data is not None and output is not None:
         from contextual_bert.inference.tables.bulk import BulkSettings
-        from contextual_bert.runs.run_directories import load_recipe
 
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
-        recipe = load_recipe(directory)
-        own = recipe.set_task
-        keys = own.group_by if group_by is None else listed(group_by)
-        in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else own.policy.separator
-        columns = {"items": item_column or own.items, "separator": in_cells}
+        keys = trained.group_by if group_by is None else listed(group_by)
+        in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else trained.separator
+        columns = {"items": item_column or trained.items or "items", "separator": in_cells}
         bulk = BulkSettings(
             **columns,
             group_by=keys,
@@ -256,7 +254,7 @@ def command(
             constraints=settings,
             top_k=top,
             batch_size=batch_size,
-            reading=reading_over(recipe.reading, choices),
+            reading=reading_over(reading_of_sets(trained, directory), choices),
             catalogue_reading=reading,
         )
         complete_rows(

@@ -1,5 +1,6 @@
 """The folder that a command uses: checked before anything heavy is imported, and the pipeline of its model."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
@@ -39,8 +40,9 @@ def load_pipeline(
 
     Raises:
         RunDirectoryError: it is neither a finished run nor an export.
-        ConfigurationError: a device that is not there, or that an export cannot run on.
+        ConfigurationError: a device that is not there, or that an export cannot run on; a run without torch.
     """
+    from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe
 
     check_folder(directory)
@@ -50,6 +52,11 @@ def load_pipeline(
         place = None if device == "auto" else device
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
     check_recipe(directory)
+    if find_spec("torch") is None:
+        raise ConfigurationError(
+            f"{directory} is a run, and torch, which computes it, is not installed here",
+            fix="Name the folder of an export, or run: pip install contextual-bert.",
+        )
     from contextual_bert import CompletionPipeline
     from contextual_bert.training import chosen_device
 

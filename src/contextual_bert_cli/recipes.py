@@ -13,6 +13,7 @@ from contextual_bert_cli.settings_text import listed
 
 if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings, SetPolicy
+    from contextual_bert.inference.saved_files import TrainedSets
     from contextual_bert.training import AnyTextTask, Recipe, TaskSettings
 
 CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
@@ -81,6 +82,22 @@ def reading_over(own: "ReadSettings", options: Mapping[str, Any]) -> "ReadSettin
     from contextual_bert.data import ReadSettings
 
     return replace(own, **values_of(ReadSettings, options))
+
+
+def reading_of_sets(trained: "TrainedSets", directory: Path) -> "ReadSettings":
+    """Return the reading settings of the table that a run, or the run of an export, was trained on.
+
+    Raises:
+        RunDirectoryError: the folder names settings that this version does not have.
+    """
+    from contextual_bert.data import ReadSettings
+    from contextual_bert.errors import RunDirectoryError
+
+    try:
+        return ReadSettings(**trained.reading)
+    except TypeError as error:
+        problem = f"{directory} says how its table was read in another version's words"
+        raise RunDirectoryError(problem, fix="Train again, or export the run again.") from error
 
 
 def task_of(options: Mapping[str, Any]) -> "TaskSettings":

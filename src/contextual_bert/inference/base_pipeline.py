@@ -124,6 +124,10 @@ class BaseCompletionPipeline(ABC):
             guidance: one number a set, or one for all.
         """
 
+    @abstractmethod
+    def model_digest(self) -> str:
+        """Return a hash of the weights. Completions of a table are gone on with by the same model alone."""
+
     def __call__(
         self, queries: Query | Sequence[Query], *, top_k: int = 5, batch_size: int = 256
     ) -> Answer | list[Answer]:

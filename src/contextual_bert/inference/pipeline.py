@@ -4,6 +4,7 @@ The run directory is all that is needed. ``base_pipeline`` reads the queries and
 This module knows no table and no training.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -195,3 +196,11 @@ class CompletionPipeline(BaseCompletionPipeline):
         excluded = 1 - (of_permitted - of_all)[:, 0].clamp(max=0).exp()
         probabilities = (best.values - of_permitted).exp()
         return Ranking(best.indices.cpu().numpy(), probabilities.cpu().numpy(), excluded.cpu().numpy())
+
+    def model_digest(self) -> str:
+        """Return a hash of the weights, the same on every device."""
+        weights = hashlib.sha256()
+        for name, weight in sorted(self.model.state_dict().items()):
+            weights.update(name.encode())
+            weights.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return weights.hexdigest()

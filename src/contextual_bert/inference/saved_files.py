@@ -4,7 +4,8 @@ Commands look here first, so nothing heavy is imported.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,10 +25,13 @@ BASELINE_FILE = "baseline.json"
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
 RECORD_FILE = "export.json"  # of an export
 LARGEST_SET = "largest_set"  # key of what a recipe resolved to, and of the record of an export
-RECORDS = {  # file -> where it says the separator and the largest set
-    "recipe.json": ("recipe.task.policy.separator", f"resolved.{LARGEST_SET}"),
-    RECORD_FILE: ("separator", LARGEST_SET),
-}
+RECORDS = {  # file -> where it says the fields of TrainedSets, in their order
+    "recipe.json": (
+        "recipe.task.policy.separator", f"resolved.{LARGEST_SET}", "recipe.task.items", "recipe.task.group_by",
+        "recipe.reading",
+    ),
+    RECORD_FILE: ("separator", LARGEST_SET, "items", "group_by", "reading"),
+}  # fmt: skip
 SEPARATORS = (";", ",", "|", "\t")
 FIX = "Copy the folder again, or train again."
 # Read by us or by transformers, which answers another type of value with errors of its own.
@@ -36,11 +40,14 @@ _OBJECTS = sorted(name for name in MODEL_FILES if name.endswith(".json") and nam
 
 @dataclass(frozen=True)
 class TrainedSets:
-    """Reading rules of the training sets: separator, and the size of the largest set.
+    """Reading rules of the training sets: separator, size of the largest set, columns, and how the file was read.
 
     Args:
         separator: what stood between the items of one text.
         largest: items of the largest set, None where the run does not say.
+        items: the column of items, None where the run does not say.
+        group_by: the columns that name a set, where the table had one item a row.
+        reading: settings of ``ReadSettings`` by name.
 
     Example:
         >>> TrainedSets().separator
@@ -49,6 +56,9 @@ class TrainedSets:
 
     separator: str = ","
     largest: int | None = None
+    items: str | None = None
+    group_by: tuple[str, ...] = ()
+    reading: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def separator_in(self, item: str) -> str | None:
         """Return the separator that an item holds, the run's own first; None where it holds none."""
@@ -177,12 +187,21 @@ def trained_sets(directory: str | Path) -> TrainedSets:
             found = [_at(content, keys) for keys in path]
         except (OSError, ValueError, RecursionError):
             continue
-        separator, largest = found
+        separator, largest, items, group_by, reading = found
         return TrainedSets(
             separator if isinstance(separator, str) and separator else ",",
             largest if type(largest) is int and largest > 0 else None,
+            items if isinstance(items, str) and items else None,
+            tuple(map(str, cast("list[Any]", group_by))) if isinstance(group_by, list) else (),
+            _without_lists(cast("dict[str, Any]", reading)) if isinstance(reading, dict) else {},
         )
     return TrainedSets()
+
+
+def _without_lists(reading: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for name, value in reading.items()
+    }
 
 
 def _at(content: Any, keys: str) -> Any:

@@ -10,7 +10,6 @@ from .progress import (
     Bars,
     ProgressLines,
     TrainingBars,
-    TrainingProgress,
     counting,
     progress_bars,
 )
@@ -32,6 +31,7 @@ from .tasks import (
     TextTask,
 )
 from .trainer import ContextualBertTrainer, MaskEpoch
+from .training_progress import TrainingProgress
 
 __all__ = [
     "TASK_SETTINGS",

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 import torch
 from packaging.requirements import Requirement
@@ -21,7 +23,13 @@ from packaging.utils import canonicalize_name
 from contextual_bert.conditioning import METHODS
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
-from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
+from contextual_bert.inference import (
+    BulkSettings,
+    CompletionPipeline,
+    OnnxCompletionPipeline,
+    complete_table,
+    export_onnx,
+)
 from contextual_bert.inference.exported import export as exporting
 from contextual_bert.inference.exported import onnx_model
 from contextual_bert.inference.exported.completion_graph import ContextGraph, carried, example
@@ -31,6 +39,7 @@ from contextual_bert.models import ContextualBertConfig, ContextualBertForMasked
 from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, miniature_config, miniature_schema
 
 TOP_K = 5
+TRAINED = TrainedSets(";", 5, items="outfit", group_by=(), reading={"date_formats": ("%d/%m/%Y",)})
 METHOD = "global_state_update"  # where one suffices: an export takes seconds
 QUICK = (METHOD, "none")
 QUERIES: list[dict[str, Any]] = [
@@ -52,7 +61,7 @@ def pipeline_of(method_name: str, **fields: Any) -> CompletionPipeline:
 def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletionPipeline, Path]:
     """One model and its export, for the tests in which the method does not matter."""
     folder, eager = tmp_path_factory.mktemp("export"), pipeline_of(METHOD, has_position_embeddings=True)
-    eager.sets = TrainedSets(";", 5)
+    eager.sets = TRAINED
     export_onnx(eager, folder, top_k=TOP_K)
     return eager, folder
 
@@ -283,7 +292,7 @@ def test_the_folder_says_what_it_holds(exported: tuple[CompletionPipeline, Path]
 
 def test_an_export_reads_sets_as_its_run(exported: tuple[CompletionPipeline, Path]) -> None:
     again = OnnxCompletionPipeline(exported[1])
-    assert again.sets == TrainedSets(";", 5)
+    assert again.sets == TRAINED
     notes = again({"items": [*again.processor.items.values[:5], "[MASK]"]}, top_k=1)["notes"]  # pyright: ignore
     assert notes == ["The set has 6 items, and no set of training had more than 5."]
 
@@ -428,6 +437,7 @@ shown = ["--set", ",".join(query["items"]), "--deny", *query["deny"], "--context
 sys.stdout.flush()
 command(["complete", folder, *shown, "--separator", ",", "--top", "3", "--format", "json"], standalone_mode=False)
 command(["complete", folder, *shown, "--separator", ",", "--top", "3"], standalone_mode=False)
+command(["complete", folder, "--data", sys.argv[4], "--output", sys.argv[5], "--top", "3"], standalone_mode=False)
 """
 
 
@@ -443,14 +453,29 @@ def modules_beside(requirements: Sequence[str]) -> list[str]:
     return sorted(module for module, owners in given if found.isdisjoint(map(canonicalize_name, owners)))
 
 
-def test_an_export_answers_where_torch_cannot_be_imported(exported: tuple[CompletionPipeline, Path]) -> None:
+def test_an_export_answers_where_torch_cannot_be_imported(
+    exported: tuple[CompletionPipeline, Path], tmp_path: Path
+) -> None:
     eager, folder = exported
+    table = pa.Table.from_pylist(
+        [{**record, "outfit": list(items)} for items, record in zip(SETS, RECORDS, strict=True)]
+    )
+    parquet.write_table(table, tmp_path / "sets.parquet")
+    tables = [tmp_path / name for name in ("sets.parquet", "completions")]
     query = {"items": ["item-5", "[MASK]", "item-2"], "context": RECORDS[1], "deny": ["item-1"]}
     source = Path(onnx_model.__file__).parents[3]
     text = (source.parent / "requirements-export.txt").read_text("utf-8")
     listed = [line for line in text.splitlines() if not line.startswith("#")] + ["httpx"]  # which asks the server
     result = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, str(folder), json.dumps(query), " ".join(modules_beside(listed))],
+        [
+            sys.executable,
+            "-c",
+            WITHOUT_TORCH,
+            str(folder),
+            json.dumps(query),
+            " ".join(modules_beside(listed)),
+            *tables,
+        ],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
@@ -472,3 +497,8 @@ def test_an_export_answers_where_torch_cannot_be_imported(exported: tuple[Comple
         wanted = pytest.approx([each["probability"] for each in true["candidates"]], abs=1e-5)
         assert [each["probability"] for each in slot["candidates"]] == wanted
         assert slot["excluded_probability"] == pytest.approx(true["excluded_probability"], abs=1e-5)
+    complete_table(eager, table, tmp_path / "of the run", settings=BulkSettings(items="outfit", top_k=3))
+    theirs, own = (parquet.read_table(tmp_path / name / "part-00000.parquet") for name in ("completions", "of the run"))
+    assert theirs.select(["row", "position", "candidates"]).equals(own.select(["row", "position", "candidates"]))
+    probabilities = [table["probabilities"].combine_chunks().flatten().to_numpy() for table in (theirs, own)]
+    np.testing.assert_allclose(*probabilities, atol=1e-5)

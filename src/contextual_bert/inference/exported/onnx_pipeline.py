@@ -3,6 +3,7 @@
 It imports no torch and no transformers. The folder of ``export_onnx`` is all that is needed.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Self, cast
@@ -18,6 +19,7 @@ from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.exported.exported_processor import ExportedProcessor
 from contextual_bert.inference.exported.onnx_model import (
     COMPLETION_FILE,
+    CONTEXT_FILE,
     Completions,
     ExportedConfig,
     ExportedState,
@@ -88,6 +90,7 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
                 fix="Write it with: contextual-bert export RUN --output DIRECTORY.",
             )
         check_files(directory)
+        self.directory = directory
         self.record = cast(OnnxExport, read_json_object(directory / RECORD_FILE, fix="Export the run again."))
         config = ExportedConfig.from_pretrained(directory)
         try:
@@ -201,3 +204,11 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
             None for a model without a context.
         """
         return self.exported.encode_context(context)
+
+    def model_digest(self) -> str:
+        """Return a hash of the graphs."""
+        graphs = hashlib.sha256()
+        for path in (self.directory / CONTEXT_FILE, self.directory / COMPLETION_FILE):
+            if path.is_file():
+                graphs.update(path.read_bytes())
+        return graphs.hexdigest()

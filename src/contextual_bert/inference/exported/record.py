@@ -1,6 +1,6 @@
 """Record of an export: the contents of export.json."""
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 OutputMatrix = Literal["float32", "int8"]
 
@@ -26,6 +26,9 @@ class OnnxExport(TypedDict):
     num_items: int
     separator: str
     largest_set: int | None
+    items: str | None
+    group_by: list[str]
+    reading: dict[str, Any]
     context_features: list[str]
     opset: int
     versions: dict[str, str]

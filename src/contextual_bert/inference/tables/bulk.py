@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from contextual_bert import inference
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context import canonical
 from contextual_bert.context.printed_lists import read_cell
@@ -27,8 +28,8 @@ from contextual_bert.errors import (
     did_you_mean,
 )
 from contextual_bert.frames import Frame, as_table
+from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraint_evaluation import constraint_keys
-from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import check_count, read_request
 from contextual_bert.inference.query_schema import GUIDANCE, TRUTH_WORDS
 
@@ -127,9 +128,9 @@ class TableCompleter:
         [{'who': 'ann', 'position': 1, 'candidates': ['coat']}]
     """
 
-    def __init__(self, pipeline: CompletionPipeline | str | Path, settings: BulkSettings) -> None:
-        is_loaded = isinstance(pipeline, CompletionPipeline)
-        self.pipeline = pipeline if is_loaded else CompletionPipeline.from_pretrained(pipeline)
+    def __init__(self, pipeline: BaseCompletionPipeline | str | Path, settings: BulkSettings) -> None:
+        is_loaded = isinstance(pipeline, BaseCompletionPipeline)
+        self.pipeline = pipeline if is_loaded else inference.CompletionPipeline.from_pretrained(pipeline)
         self.settings = settled(settings, self.pipeline)
 
     def reads(self, table: pa.Table) -> list[str]:
@@ -165,7 +166,7 @@ class TableCompleter:
         places: list[int] = []  # of each proposal's row in the table
         for start in range(0, len(requests), settings.batch_size):
             batch = slice(start, start + settings.batch_size)
-            encoded = context.rows(batch) if context is not None else None
+            encoded = context.arrays_of(batch) if context is not None else None
             with self._in_cells(given):
                 permitted = [
                     self.pipeline.permitted(request, row=number)
@@ -203,7 +204,7 @@ class TableCompleter:
             raise error.at(QueryPlace(error.place.inner)) from None
 
 
-def settled(settings: BulkSettings, pipeline: CompletionPipeline) -> BulkSettings:
+def settled(settings: BulkSettings, pipeline: BaseCompletionPipeline) -> BulkSettings:
     """The same settings, with the separator of the run where they name none."""
     return replace(settings, separator=settings.separator or pipeline.sets.separator)
 
@@ -229,7 +230,7 @@ def constraint_of(name: str, value: Any, separator: str | None) -> Any:
     return value
 
 
-def context_columns(pipeline: CompletionPipeline) -> tuple[str, ...]:
+def context_columns(pipeline: BaseCompletionPipeline) -> tuple[str, ...]:
     """The columns that the model reads as context, which are nothing else beside it."""
     schema = pipeline.processor.schema
     return schema.columns if schema is not None else ()

@@ -31,7 +31,7 @@ from contextual_bert.errors import (
 )
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
-from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_manifest, complete_shard, model_digest
+from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_manifest, complete_shard
 from contextual_bert.json_text import json_text
 
 PLAIN = (str, int, type(None))  # values that arrive as they were; of others the text of the message does
@@ -102,7 +102,7 @@ class ShardJob:
             )
         except RunDirectoryError as error:
             raise error.about(f"{machine}:") from error
-        if model_digest(pipeline) != json.loads(self.manifest)["model"]:
+        if pipeline.model_digest() != json.loads(self.manifest)["model"]:
             raise ConfigurationError(f"{machine} sees another model in {self.run}", fix=SHARE)
         return TableCompleter(pipeline, self.settings)
 

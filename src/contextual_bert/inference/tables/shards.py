@@ -15,7 +15,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
-import torch
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.data import (
@@ -32,10 +31,10 @@ from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import rows_of_file
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraint_evaluation import constraint_keys
 from contextual_bert.inference.context_notes import table_lines, with_absent_columns
 from contextual_bert.inference.encode import naming
-from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.reread import reread_context
 from contextual_bert.inference.tables.bulk import (
@@ -110,7 +109,7 @@ class ShardPlan:
 
     def __init__(
         self,
-        pipeline: CompletionPipeline,
+        pipeline: BaseCompletionPipeline,
         source: str | Path | Frame,
         output: Path,
         *,
@@ -195,7 +194,7 @@ class ShardPlan:
 
 
 def complete_table(
-    pipeline: CompletionPipeline,
+    pipeline: BaseCompletionPipeline,
     source: str | Path | Frame,
     output: Path,
     *,
@@ -250,7 +249,7 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, *, file: str | None) -> Groups:
+def grouped(table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSettings, *, file: str | None) -> Groups:
     """The rows of each set put together, where the table has one item a row.
 
     Raises:
@@ -272,7 +271,7 @@ def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSetting
         )
 
 
-def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
+def unknown_lines(table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSettings) -> list[str]:
     """Return sentences on items and context values that the model never saw, whole columns at once."""
     column = checked_column(table, settings.items)
     separator = str(settings.separator)
@@ -304,7 +303,7 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     return [*lines, *table_lines(context, pipeline.model)]
 
 
-def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline: CompletionPipeline) -> list[str]:
+def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline: BaseCompletionPipeline) -> list[str]:
     """Which sets are unlike those of training: none at all, or more items."""
     lines: list[str] = []
     sizes = pc.list_value_length(lists)
@@ -320,7 +319,7 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
     return lines
 
 
-def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
+def manifest_text(table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
     """Return the JSON that identifies a folder of completions.
 
     The batch size is no part of it, nor how the catalogue was read: that of what it holds is.
@@ -328,21 +327,12 @@ def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     shop = pipeline.catalogue
     catalogue = table_digest(shop.table) if shop is not None else None
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
-    content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
+    content = {"table": table_digest(table), "model": pipeline.model_digest(), "catalogue": catalogue, "stock": stock}
     chosen = {
         name: value for name, value in asdict(settings).items() if name not in ("batch_size", "catalogue_reading")
     }
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
     return json_text(manifest, indent=1, default=list) + "\n"
-
-
-def model_digest(pipeline: CompletionPipeline) -> str:
-    """A hash of the weights, the same on every device."""
-    weights = hashlib.sha256()
-    for name, weight in sorted(pipeline.model.state_dict().items()):
-        weights.update(name.encode())
-        weights.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return weights.hexdigest()
 
 
 def check_manifest(output: Path, text: str) -> None:
