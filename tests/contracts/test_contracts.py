@@ -138,7 +138,7 @@ def extension(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS.values(), ids=EXTENSIONS, indirect=True)
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("contract", EACH_CONTRACT)
 def test_method_defined_here(extension: str, contract: str) -> None:
     CONTRACTS[contract](extension)
 

@@ -58,8 +58,11 @@ NOT_RUN: dict[tuple[str, str], str] = {
 }
 # Page -> outputs that are trained with as many steps as a reader's; elsewhere an epoch where no number is named.
 TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
-# Pages that train for a minute or more.
-SLOW = ("README.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md")
+# Pages that train, and take more than ten seconds.
+SLOW = (
+    *("README.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md"),
+    *("context.md", "model.md", "explain.md", "privacy.md", "stylist-world.md"),
+)
 SEPARATORS = {"|", "||", "&&", ";", "&"}
 
 

@@ -463,7 +463,11 @@ def test_constraints_from_a_row_of_pandas() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["from contextual_bert import CompletionPipeline", "from contextual_bert.inference import constraint"]
+    "first",
+    [
+        pytest.param("from contextual_bert import CompletionPipeline", marks=pytest.mark.slow),  # torch anew
+        "from contextual_bert.inference import constraint",
+    ],
 )
 def test_the_registry_is_full_whatever_is_imported_first(first: str) -> None:
     code = f"{first}\nfrom contextual_bert.inference.queries import known_keys\nprint(*known_keys())"
