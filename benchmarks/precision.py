@@ -58,7 +58,7 @@ def train_and_score(world: World, *, dtype: str, seed: int, epochs: int) -> tupl
     start = time.perf_counter()
     ContextualBertTrainer(model, arguments, train_dataset=world.train).train()
     seconds = time.perf_counter() - start
-    return score(model.eval(), world.test).scores, seconds
+    return score(model.eval(), world.test), seconds
 
 
 def compare(world: World, *, seeds: int, epochs: int) -> dict[str, Any]:

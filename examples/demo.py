@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from contextual_bert import CompletionPipeline
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import Comparison, metric_of, write_study
-from contextual_bert.runs import Peers, PreparedSets, oracle_run, prepare, study
+from contextual_bert.runs import Peers, SetCompletionTask, oracle_run, prepare, study
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
@@ -113,16 +113,16 @@ def summary(comparison: Comparison) -> Table:
     return table
 
 
-def show_completions(pipeline: CompletionPipeline, ready: PreparedSets) -> None:
+def show_completions(pipeline: CompletionPipeline, ready: SetCompletionTask) -> None:
     """The same outfit completed for the two of its possible customers whose answers differ most."""
-    test = ready.split.select(ready.sets, "test").table
+    test = ready.split.select(ready.examples, "test").table
     outfit = max(test.slice(0, 200).to_pylist(), key=lambda row: len(row["items"]))["items"]
     visible = [*outfit[:-1], "[MASK]"]
     worn = {item.rpartition("-")[0] for item in outfit}
     rows = test.slice(0, 300).to_pylist()
     contexts = [without(row) for row in rows if worn.isdisjoint(row["nogo_types"])]
     answers = pipeline(
-        [{"items": visible, "context": context} for context in contexts], top_k=ready.sets.report.num_distinct
+        [{"items": visible, "context": context} for context in contexts], top_k=ready.examples.report.num_distinct
     )
     names = ready.processor.items.values
     ranks = [{each["item"]: each["probability"] for each in answer["slots"][0]["candidates"]} for answer in answers]

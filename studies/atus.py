@@ -19,7 +19,7 @@ from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import write_study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
-from contextual_bert.runs import Peers, PreparedSets, named_rows, prepare, study, table_rows
+from contextual_bert.runs import Peers, SetCompletionTask, named_rows, prepare, study, table_rows
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
@@ -45,7 +45,7 @@ TRAINING = {
 BASELINE_TRAINING = {"num_train_epochs": 30}
 
 
-def card(ready: PreparedSets) -> TaskCard:
+def card(ready: SetCompletionTask) -> TaskCard:
     """What the task is about, with the columns that became its context."""
     schema = ready.processor.schema
     return TaskCard(
@@ -65,7 +65,7 @@ def card(ready: PreparedSets) -> TaskCard:
     )
 
 
-def prepare_days(data: str, *, dtype: str = "float32") -> PreparedSets:
+def prepare_days(data: str, *, dtype: str = "float32") -> SetCompletionTask:
     """Read and split the survey, its context scaled to the paper's 736 components."""
     recipe = Recipe(
         data=data,

@@ -17,7 +17,7 @@ from contextual_bert.data import Split, read_table, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.evaluation import Run, Scores
 from contextual_bert.evaluation.alignment import total_cost
-from contextual_bert.runs.prepared_data import PreparedData
+from contextual_bert.runs import Task
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TAG_BASELINES, training_of
 from contextual_bert.runs.reporting import cluster_numbers
 from contextual_bert.runs.run_files import is_complete
@@ -126,9 +126,9 @@ def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> li
     All of them have the labels of the others, too, which they never see: what is joined is comparable.
     """
     ready = data.prepared
-    domains = np.array(ready.table.column("domain").to_pylist())
+    domains = np.array(ready.examples.table.column("domain").to_pylist())
     alone = {name: replace(ready, split=ready.split.restricted(domains == name)) for name in DOMAINS}
-    planned: list[tuple[Recipe, PreparedData]] = []
+    planned: list[tuple[Recipe, Task]] = []
     for seed in range(min(rows.num_seeds, data.size.seeds.get(SINGLE, 0)) if SINGLE in rows.names else 0):
         of_seed = [(_of(name, data).with_seed(seed), alone[name]) for name in DOMAINS]
         if not rows.is_report_only or all(is_complete(run_directory(output, recipe)) for recipe, _ in of_seed):
@@ -137,7 +137,7 @@ def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> li
     return [_joined(runs[first : first + len(DOMAINS)], ready) for first in range(0, len(runs), len(DOMAINS))]
 
 
-def _joined(runs: Sequence[Run], ready: PreparedData) -> Run:
+def _joined(runs: Sequence[Run], ready: Task) -> Run:
     """One run of what the models of all domains found."""
     scores = Scores.concatenate([run.scores for run in runs])
     clusters = cluster_numbers(ready, "test", scores.example_id)

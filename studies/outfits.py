@@ -18,9 +18,9 @@ from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you
 from contextual_bert.evaluation import Study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
+from contextual_bert.runs import SetCompletionTask, prepare
 from contextual_bert.runs.grid import named_rows, table_rows
 from contextual_bert.runs.oracle_run import oracle_run
-from contextual_bert.runs.prepared_sets import PreparedSets, prepare
 from contextual_bert.runs.registry import checked_epochs
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.world_files import OUTFITS_FILE, write_world
@@ -148,7 +148,7 @@ class StudyData:
     """
 
     world: StylistWorld
-    prepared: PreparedSets
+    prepared: SetCompletionTask
     size: Size
 
     def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:

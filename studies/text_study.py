@@ -7,7 +7,7 @@ all. The checkpoint is whatever BERT is at hand, and stands in every recipe.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -17,8 +17,8 @@ from contextual_bert.data import read_table, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Run, Study
+from contextual_bert.runs import TextModelTask, prepare
 from contextual_bert.runs.grid import named_rows
-from contextual_bert.runs.prepared_texts import PreparedTexts, prepare_texts
 from contextual_bert.runs.registry import TEXT_BASELINES, check_jobs, checked_epochs
 from contextual_bert.runs.run_directories import START
 from contextual_bert.runs.run_files import WEIGHTS_FILE, is_complete
@@ -92,7 +92,7 @@ class TextStudyData:
     """The texts of a task, read, split and encoded for all rows."""
 
     task: TextBenchmark
-    prepared: PreparedTexts
+    prepared: TextModelTask
     size: TextSize
 
     @property
@@ -105,7 +105,7 @@ class TextStudyData:
     def starting_from(self, run: Path) -> "TextStudyData":
         """The same for rows that start from the model of a run without a context."""
         recipe = self.prepared.recipe
-        texts = replace(self.prepared.task, checkpoint=str(run))
+        texts = replace(self.prepared.recipe.text_task, checkpoint=str(run))
         return replace(self, prepared=replace(self.prepared, recipe=replace(recipe, task=texts)))
 
     def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:
@@ -202,7 +202,7 @@ def prepare_text_study(
             fix="Give the files that the task's card names, in an empty output folder.",
         )
     whole = recipe.changed(max_length=chosen.max_length, training=chosen.training, device=device, dtype=dtype)
-    prepared = prepare_texts(whole, source=table)
+    prepared = cast(TextModelTask, prepare(whole, source=table))
     return TextStudyData(task, prepared, chosen)
 
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,7 @@ from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.evaluation import bootstrap
 from contextual_bert.evaluation.tables import Table, render_markdown
 from contextual_bert.inference import load_text_model
-from contextual_bert.runs import is_complete, run
-from contextual_bert.runs.prepared_texts import PreparedTexts, prepare_texts
+from contextual_bert.runs import TextModelTask, is_complete, prepare, run
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 from studies.addresses import CONTEXT, TASK
@@ -54,7 +53,7 @@ TRAINING = {
 }
 
 
-def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> PreparedTexts:
+def prepare_passages(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> TextModelTask:
     """The passages, their split by address and the recipe: the year is all the context."""
     own = TASK.recipe(task_table(TASK, source, folder / "passages"), checkpoint)
     recipe = own.changed(
@@ -66,12 +65,12 @@ def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> Prepa
         training=TRAINING,
         dtype=dtype,
     )
-    return prepare_texts(recipe)
+    return cast(TextModelTask, prepare(recipe))
 
 
-def pieces(ready: PreparedTexts, part: Any) -> tuple[list[str], NDArray[np.int64]]:
+def pieces(ready: TextModelTask, part: Any) -> tuple[list[str], NDArray[np.int64]]:
     """Runs of a few words of the passages of a part, and the year of each."""
-    chosen = ready.table.take(ready.split.rows(part))
+    chosen = ready.examples.table.take(ready.split.rows(part))
     found = [
         (" ".join(words[start : start + NUM_WORDS]), year)
         for words, year in zip(
@@ -93,7 +92,7 @@ def share_later(late: NDArray[np.float64], early: NDArray[np.float64]) -> float:
     return float(roc_auc_score(is_late, np.concatenate([late, early])))
 
 
-def measure(directory: Path, ready: PreparedTexts, *, num_samples: int, num_sweeps: int) -> dict[str, Any]:
+def measure(directory: Path, ready: TextModelTask, *, num_samples: int, num_sweeps: int) -> dict[str, Any]:
     """Guessed years of real and of drawn texts, and the texts."""
     texts, years = pieces(ready, "train")
     judge: Any = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), min_df=3, sublinear_tf=True), Ridge())
@@ -187,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sweeps", type=int, default=5, help="how often every token is drawn anew")
     parser.add_argument("--dtype", default="auto", help="bfloat16, float32 or auto")
     chosen = parser.parse_args(arguments)
-    ready = prepare(chosen.data, chosen.runs, chosen.checkpoint, dtype=chosen.dtype)
+    ready = prepare_passages(chosen.data, chosen.runs, chosen.checkpoint, dtype=chosen.dtype)
     directory = chosen.runs / "model"
     if not is_complete(directory):
         run(ready.recipe, directory, prepared=ready, is_resumed=True)

@@ -33,9 +33,8 @@ from contextual_bert.inference import score
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
 from contextual_bert.runs import is_complete, run
+from contextual_bert.runs.evaluation import load_evaluation
 from contextual_bert.runs.evaluator import Evaluator
-from contextual_bert.runs.run_directories import load_recipe
-from contextual_bert.runs.set_evaluation import load_sets
 from contextual_bert.runs.sweep import run_directory
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
@@ -122,13 +121,13 @@ def figures(scores: Any) -> dict[str, NDArray[Any]]:
 
 def measure(runs: Mapping[str, Path]) -> dict[str, Any]:
     """All numbers: by what is known and run, and by the weight of guidance."""
-    loaded = {name: load_sets(directory, load_recipe(directory)) for name, directory in runs.items()}
+    loaded = {name: load_evaluation(directory) for name, directory in runs.items()}
     by_level: dict[str, dict[str, dict[str, NDArray[Any]]]] = {}
     customers: Any = None
     for level in LEVELS:
         by_level[level] = {}
         for name, data in loaded.items():
-            scores = data.score(with_known(data, level)).scores
+            scores = data.score(with_known(data, level))
             by_level[level][name], customers = figures(scores), data.customers(scores)
             print(level, name, f"{by_level[level][name][CE].mean():.4f}", flush=True)
     told_less = loaded[TOLD_LESS]
@@ -154,7 +153,7 @@ def measure(runs: Mapping[str, Path]) -> dict[str, Any]:
 
 def scored_with(data: Evaluator, weight: float) -> Any:
     """The scores of a run whose answers are as personal as the weight says."""
-    return score(Guided(cast(Any, data.model), weight), data.dataset, batch_size=data.batch_size).scores
+    return score(Guided(cast(Any, data.model), weight), data.dataset, batch_size=data.batch_size)
 
 
 def markdown(found: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.segments import CellLimit
-from contextual_bert.runs import PreparedSets, prepare
+from contextual_bert.runs import SetCompletionTask, prepare
 from contextual_bert.training import Recipe, SetCompletion
 
 TINY_MODEL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
@@ -70,7 +70,7 @@ def tiny_recipe(outfits: Path) -> Recipe:
 
 
 @pytest.fixture(scope="session")
-def tiny_data(tiny_recipe: Recipe) -> PreparedSets:
+def tiny_data(tiny_recipe: Recipe) -> SetCompletionTask:
     return prepare(tiny_recipe)
 
 

@@ -12,6 +12,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
 # Groups of options, in the order of ``--help``.
 MAIN = "Most needed"
 SPLIT = "Parts of the table"
@@ -121,6 +123,30 @@ def declared_options(settings: type) -> Mapping[str, DeclaredOption]:
         if option is not None:
             found[field.name] = _declared(field.name, hint, option, field.default)
     return found
+
+
+def check_declared(settings: object) -> None:
+    """Check the fields of a dataclass by what they declare: the words of a ``Literal``, the minimum of an ``Option``.
+
+    Raises:
+        ConfigurationError: a word that is unknown, or a number below the minimum.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Sizes:
+        ...     smallest: Annotated[int, Option("Drop sets of fewer items.", SETS, minimum=1)] = 1
+        >>> check_declared(Sizes(2))
+    """
+    for name, declared in declared_options(type(settings)).items():
+        value, least = getattr(settings, name), declared.option.minimum
+        if value is None:
+            continue
+        if declared.words and not declared.is_number_or_word and value not in declared.words:
+            raise ConfigurationError(
+                "is unknown", setting=name, value=value, allowed=did_you_mean(value, declared.words)
+            )
+        if least is not None and value < least:
+            raise ConfigurationError("is not allowed", setting=name, value=value, fix=f"Give {least:g} or more.")
 
 
 def _declared(name: str, hint: Any, option: Option, default: object) -> DeclaredOption:

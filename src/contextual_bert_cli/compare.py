@@ -90,12 +90,11 @@ def command(
     base = recipe_of({**given, "data": data, "conditioning": names[0]})
     check_tables(data, base.validation_data, base.test_data)
 
-    from contextual_bert.runs import Peers, as_row, prepare_for, study
+    from contextual_bert.runs import Peers, as_row, prepare, study
     from contextual_bert.runs.registry import check_read, check_recipe, check_study, keeps_weights
     from contextual_bert.runs.run_directories import clear_run
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.sweep import run_directory
-    from contextual_bert.runs.tasks import task_of
     from contextual_bert.training import counting
 
     recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
@@ -108,14 +107,14 @@ def command(
         check_apart([checkpoint], [run_directory(output, recipe) for recipe in recipes])
     with resumable(output):
         with working(f"reading {data}"):
-            ready = prepare_for(recipes[0])
+            ready = prepare(recipes[0])
         folders = [] if overwrite else [run_directory(output, recipe) for recipe in recipes]
         with counting("choosing the fields of the context") as progress:
             ready = with_selected_fields(ready, recipes, remembered=folders, progress=progress)
-        remark(*map(in_options, ready.lines()), *map(in_options, ready.remarks()))
+        remark(*map(in_options, ready.lines()), *map(in_options, ready.remarks))
         if overwrite:
             for recipe in recipes:
-                task_of(ready).check(ready.resolve(recipe))
+                ready.check(ready.resolve(recipe))
             for recipe in recipes:
                 clear_run(run_directory(output, recipe))
         found = study(

@@ -333,7 +333,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         **values,
     )
     if features is not None:
-        from contextual_bert.runs.prepared_data import check_unlearned
+        from contextual_bert.runs.run_schema import check_unlearned
 
         check_unlearned(features, recipe, file=str(file))
     return recipe

@@ -64,7 +64,7 @@ def command(
     check_tables(data, recipe.validation_data, recipe.test_data)
 
     from contextual_bert.folder_lock import locked_folder
-    from contextual_bert.runs import prepare_for, run
+    from contextual_bert.runs import prepare, run
     from contextual_bert.runs.field_importance import field_lines
     from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.registry import check_recipe, keeps_weights
@@ -76,7 +76,6 @@ def command(
         passed_over,
     )
     from contextual_bert.runs.selected_fields import with_selected_fields
-    from contextual_bert.runs.tasks import task_of
     from contextual_bert.runs.termination import Terminated, ending_at_sigterm
     from contextual_bert.training import counting, emulation_lines
 
@@ -108,12 +107,12 @@ def command(
                         else f"{output} holds no whole checkpoint: starting from the beginning"
                     )
             with working(f"reading {data}"):
-                ready = prepare_for(recipe)
+                ready = prepare(recipe)
             with counting("choosing the fields of the context", is_quiet=not is_main_process()) as progress:
                 ready = with_selected_fields(ready, [recipe], remembered=[output] if resume else [], progress=progress)
-            remark(*map(in_options, (*ready.lines(), *ready.remarks())), *emulation_lines(recipe.device, recipe.dtype))
+            remark(*map(in_options, (*ready.lines(), *ready.remarks)), *emulation_lines(recipe.device, recipe.dtype))
             own = ready.resolve(recipe)
-            lines = training_lines(own, ready, defaults=task_of(ready).default_training(own))
+            lines = training_lines(own, ready, defaults=ready.default_training(own))
             remark(*map(in_options, lines))
             report = run(
                 recipe,

@@ -15,9 +15,8 @@ from contextual_bert.context import missing_like
 from contextual_bert.data import SequenceDataset, StylistWorld
 from contextual_bert.evaluation import Interval, paired_bootstrap
 from contextual_bert.inference import score
-from contextual_bert.runs import PreparedSets, prepare
+from contextual_bert.runs import SetCompletionTask, prepare
 from contextual_bert.runs.model_factory import arguments_of, build_model
-from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import Recipe, SetCompletion
 
 FIELDS = ("gender", "age", "occasion", "clothing_size")
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedSets:
+def data(tmp_path_factory: pytest.TempPathFactory) -> SetCompletionTask:
     path = tmp_path_factory.mktemp("world") / "outfits.parquet"
     table = StylistWorld.generate(48).sample(5_000, seed=1)
     pq.write_table(table.select(["customer_id", "items", *FIELDS]), path)
@@ -51,39 +50,39 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedSets:
     )
 
 
-def scored(data: PreparedSets, folder: Path, subsets: list[frozenset[str]], **changes: Any) -> Scored:
+def scored(data: SetCompletionTask, folder: Path, subsets: list[frozenset[str]], **changes: Any) -> Scored:
     """Known fields -> the log-probability of every test item, by the model of the recipe with these changes."""
     training = {**data.recipe.training, **changes.pop("training", {})}
     recipe = replace(data.recipe, training=training, **changes)
     model: Any = build_model(recipe, data)
     arguments = arguments_of(recipe, folder, has_validation=False)
-    task_of(data).make_trainer(recipe, model, arguments, callbacks=[]).train()
+    data.make_trainer(recipe, model, arguments, callbacks=[]).train()
     test = data.datasets["test"]
     found: Scored = {}
     for known in subsets:
         context = {name: values if name in known else missing_like(values) for name, values in test.context.items()}
         sets = SequenceDataset(test.input_ids, test.offsets, context=context, example_ids=test.example_ids)
-        found[known] = score(model.eval(), sets).scores.log_probability
+        found[known] = score(model.eval(), sets).log_probability
     return found
 
 
 @pytest.fixture(scope="module")
-def plain(data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def plain(data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> Scored:
     return scored(data, tmp_path_factory.mktemp("plain"), SUBSETS)
 
 
 @pytest.fixture(scope="module")
-def dropped(data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def dropped(data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> Scored:
     rates = {"context_dropout": 0.15, "field_dropout": 0.3}
     return scored(data, tmp_path_factory.mktemp("dropped"), SUBSETS, training=rates)
 
 
 @pytest.fixture(scope="module")
-def blind(data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def blind(data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> Scored:
     return scored(data, tmp_path_factory.mktemp("none"), [NOTHING], conditioning="none")
 
 
-def rise(data: PreparedSets, a: NDArray[np.float64], b: NDArray[np.float64]) -> Interval:
+def rise(data: SetCompletionTask, a: NDArray[np.float64], b: NDArray[np.float64]) -> Interval:
     """Cross-entropy of a minus that of b, in nats, with its interval over sets."""
     return paired_bootstrap(
         -a, -b, np.repeat(np.arange(len(data.datasets["test"])), data.datasets["test"].sizes)
@@ -94,13 +93,13 @@ def supersets() -> Iterator[tuple[frozenset[str], frozenset[str]]]:
     return ((known, known | {field}) for known in SUBSETS for field in FIELDS if field not in known)
 
 
-def test_the_anonymous_query_is_answered_better(data: PreparedSets, plain: Scored, dropped: Scored) -> None:
+def test_the_anonymous_query_is_answered_better(data: SetCompletionTask, plain: Scored, dropped: Scored) -> None:
     interval = rise(data, dropped[NOTHING], plain[NOTHING])
     assert interval.high < -0.02, interval
 
 
 def test_it_is_answered_about_as_a_model_does_that_never_had_a_context(
-    data: PreparedSets, dropped: Scored, blind: Scored
+    data: SetCompletionTask, dropped: Scored, blind: Scored
 ) -> None:
     assert abs(rise(data, dropped[NOTHING], blind[NOTHING]).value) < 0.08
 
@@ -113,7 +112,7 @@ def test_knowing_one_field_more_never_hurts(dropped: Scored) -> None:
 
 
 def test_every_subset_that_lacks_what_matters_is_answered_better(
-    data: PreparedSets, plain: Scored, dropped: Scored
+    data: SetCompletionTask, plain: Scored, dropped: Scored
 ) -> None:
     for known in SUBSETS:
         if "gender" not in known:

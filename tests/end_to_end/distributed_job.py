@@ -13,7 +13,7 @@ from transformers import TrainerCallback, set_seed
 from contextual_bert.data import MaskingCollator, SequenceBatch, SequenceDataset
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
-from contextual_bert.runs import PreparedSets, as_row, prepare, runner, study
+from contextual_bert.runs import SetCompletionTask, as_row, prepare, runner, study
 from contextual_bert.training import ContextualBertTrainer, Recipe, training_arguments
 
 BATCH = 16  # of all processes together, where gradients are compared
@@ -44,7 +44,7 @@ class Gradients(TrainerCallback):
         }
 
 
-def model_for(data: PreparedSets, *, dropout: float) -> ContextualBertForMaskedLM:
+def model_for(data: SetCompletionTask, *, dropout: float) -> ContextualBertForMaskedLM:
     set_seed(0)
     config = ContextualBertConfig.from_schema(
         data.processor.schema,
@@ -60,7 +60,7 @@ def model_for(data: PreparedSets, *, dropout: float) -> ContextualBertForMaskedL
     return ContextualBertForMaskedLM(config)
 
 
-def trainer_for(data: PreparedSets, output: Path, *, dropout: float, **settings: Any) -> ContextualBertTrainer:
+def trainer_for(data: SetCompletionTask, output: Path, *, dropout: float, **settings: Any) -> ContextualBertTrainer:
     chosen = {"save_strategy": "no", "eval_strategy": "no", "load_best_model_at_end": False, **settings}
     return ContextualBertTrainer(
         model_for(data, dropout=dropout),
@@ -71,7 +71,7 @@ def trainer_for(data: PreparedSets, output: Path, *, dropout: float, **settings:
     )
 
 
-def trained(data: PreparedSets, output: Path) -> dict[str, Any]:
+def trained(data: SetCompletionTask, output: Path) -> dict[str, Any]:
     trainer = trainer_for(
         data,
         output,
@@ -89,7 +89,7 @@ def trained(data: PreparedSets, output: Path) -> dict[str, Any]:
     return {"masks": recorder.masks, "losses": losses, "steps": trainer.state.global_step}
 
 
-def evaluated(data: PreparedSets, output: Path, checkpoint: str) -> dict[str, Any]:
+def evaluated(data: SetCompletionTask, output: Path, checkpoint: str) -> dict[str, Any]:
     """Trainer.evaluate and score of one checkpoint; batches that do not divide the rows."""
     numbers: dict[str, Any] = {}
     for batch_size in (7, 16, 4096):
@@ -104,13 +104,13 @@ def evaluated(data: PreparedSets, output: Path, checkpoint: str) -> dict[str, An
         is_shared = trainer.args.world_size > 1
         result = score(trainer.model, data.datasets["validation"], batch_size=batch_size, is_shared=is_shared)
         numbers[f"score {batch_size}"] = {
-            name: [repr(value) for value in column.tolist()] for name, column in result.scores.as_arrays().items()
+            name: [repr(value) for value in column.tolist()] for name, column in result.as_arrays().items()
         }
         numbers[f"unknown {batch_size}"] = result.num_unknown_targets
     return numbers
 
 
-def gradients(data: PreparedSets, output: Path) -> dict[str, Any]:
+def gradients(data: SetCompletionTask, output: Path) -> dict[str, Any]:
     """Of one step on the first 16 sets, in the order of the table; sets of 4 and 5 have fewer masks than others."""
     recorder = Gradients()
     world_size = training_arguments(output, device="cpu").world_size
@@ -132,7 +132,7 @@ def gradients(data: PreparedSets, output: Path) -> dict[str, Any]:
     return recorder.norms
 
 
-def with_unknown_items(data: PreparedSets) -> PreparedSets:
+def with_unknown_items(data: SetCompletionTask) -> SetCompletionTask:
     """The same data whose validation part holds items that the vocabulary lacks."""
     validation = data.datasets["validation"]
     items = validation.input_ids.clone()

@@ -15,7 +15,7 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.evaluation import Scores
 from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
-from contextual_bert.runs import PreparedSets
+from contextual_bert.runs import SetCompletionTask
 
 pytestmark = pytest.mark.slow  # processes that start twice
 
@@ -24,7 +24,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tiny_data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model with large weights: its probabilities differ in every digit."""
     path = tmp_path_factory.mktemp("checkpoint")
     config = ContextualBertConfig.from_schema(
@@ -42,7 +42,9 @@ def checkpoint(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def folders(tiny_data: PreparedSets, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+def folders(
+    tiny_data: SetCompletionTask, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, Path]:
     """Number of processes -> what they wrote."""
     folder = tmp_path_factory.mktemp("distributed")
     recipe = folder / "recipe.json"
@@ -73,7 +75,9 @@ def seen(folders: dict[int, Path]) -> dict[int, list[dict[str, Any]]]:
     }
 
 
-def test_the_masks_of_an_example_are_the_same(seen: dict[int, list[dict[str, Any]]], tiny_data: PreparedSets) -> None:
+def test_the_masks_of_an_example_are_the_same(
+    seen: dict[int, list[dict[str, Any]]], tiny_data: SetCompletionTask
+) -> None:
     alone = seen[1][0]["training"]["masks"]
     first, second = (each["training"]["masks"] for each in seen[2])
     assert len(alone) == 2 * len(tiny_data.datasets["train"])
@@ -83,7 +87,7 @@ def test_the_masks_of_an_example_are_the_same(seen: dict[int, list[dict[str, Any
     assert {**second, **first} == alone  # where both saw an example, they masked the same
 
 
-def test_two_processes_train(seen: dict[int, list[dict[str, Any]]], tiny_data: PreparedSets) -> None:
+def test_two_processes_train(seen: dict[int, list[dict[str, Any]]], tiny_data: SetCompletionTask) -> None:
     alone, (first, second) = seen[1][0]["training"], (each["training"] for each in seen[2])
     # 11 batches an epoch, the last one incomplete: six for each of two processes, filled up with sets from the start.
     assert len(tiny_data.datasets["train"]) % 16 != 0
@@ -121,12 +125,12 @@ def test_processes_leave_their_group_before_they_end(folders: dict[int, Path]) -
     assert [json.loads((folders[2] / f"end-{rank}.json").read_text()) for rank in range(2)] == [False, False]
 
 
-def test_the_scores_in_the_run_are_those_of_its_weights(folders: dict[int, Path], tiny_data: PreparedSets) -> None:
+def test_the_scores_in_the_run_are_those_of_its_weights(folders: dict[int, Path], tiny_data: SetCompletionTask) -> None:
     run = folders[2] / "runs" / "none" / "seed-0"
     arrays = load_file(run / "test_scores.safetensors")
     del arrays["cluster"]
     test = tiny_data.datasets["test"]
     assert isinstance(test, SequenceDataset)
-    again = score(CompletionPipeline.from_pretrained(run).model, test, batch_size=64).scores
+    again = score(CompletionPipeline.from_pretrained(run).model, test, batch_size=64)
     for name, column in Scores(**arrays).as_arrays().items():
         np.testing.assert_array_equal(column, again.as_arrays()[name], err_msg=name)

@@ -15,7 +15,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
-from contextual_bert.runs import PreparedSets, run
+from contextual_bert.runs import SetCompletionTask, run
 from contextual_bert.runs.run_files import best_weights, is_trained, last_checkpoint
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe, training_arguments
 
@@ -35,7 +35,7 @@ class Interruption(TrainerCallback):
             raise KeyboardInterrupt
 
 
-def trainer_in(folder: Path, data: PreparedSets, *callbacks: TrainerCallback) -> ContextualBertTrainer:
+def trainer_in(folder: Path, data: SetCompletionTask, *callbacks: TrainerCallback) -> ContextualBertTrainer:
     settings = {"num_train_epochs": 3, "per_device_train_batch_size": 32, "masks_per_set": 2, **DROPOUT, **BY_STEPS}
     arguments = training_arguments(folder / "checkpoints", device="cpu", seed=3, disable_tqdm=True, **settings)
     set_seed(3)
@@ -59,7 +59,7 @@ def trainer_in(folder: Path, data: PreparedSets, *callbacks: TrainerCallback) ->
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+def uninterrupted(tiny_data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     trainer = trainer_in(tmp_path_factory.mktemp("whole"), tiny_data)
     trainer.train()
     assert trainer.state.max_steps == 3 * STEPS_PER_EPOCH
@@ -77,7 +77,7 @@ def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -
     ids=["first-epoch", "epoch-end", "second-epoch", "last-epoch"],
 )
 def test_the_weights_are_those_of_an_uninterrupted_training(
-    tiny_data: PreparedSets,
+    tiny_data: SetCompletionTask,
     uninterrupted: dict[str, torch.Tensor],
     tmp_path: Path,
     interrupted_at: int,
@@ -94,7 +94,7 @@ def test_the_weights_are_those_of_an_uninterrupted_training(
 
 
 def test_another_seed_gives_other_weights(
-    tiny_data: PreparedSets, uninterrupted: dict[str, torch.Tensor], tmp_path: Path
+    tiny_data: SetCompletionTask, uninterrupted: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
     trainer = trainer_in(tmp_path, tiny_data)
     trainer.data_collator.seed = 4  # pyright: ignore[reportFunctionMemberAccess]
@@ -158,7 +158,7 @@ def best_step(directory: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def early_run(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def early_run(tiny_data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("early") / "run"
     run(stopping_early(tiny_data.recipe), output, prepared=tiny_data, is_quiet=True)
     return output
@@ -182,7 +182,11 @@ def test_training_stops_early_and_the_run_holds_the_best_weights(early_run: Path
 
 @pytest.mark.parametrize("steps_after_best", [-STEPS_PER_EPOCH - 3, STEPS_PER_EPOCH + 3], ids=["before", "after"])
 def test_a_resumed_run_stops_early_where_the_whole_run_did(
-    early_run: Path, tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps_after_best: int
+    early_run: Path,
+    tiny_data: SetCompletionTask,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steps_after_best: int,
 ) -> None:
     # Behind the best epoch the count of worse ones must survive, or training would go on for longer.
     step = best_step(early_run) + steps_after_best
@@ -200,7 +204,7 @@ def test_a_resumed_run_stops_early_where_the_whole_run_did(
 
 
 def test_a_run_interrupted_while_scoring_is_not_trained_further(
-    early_run: Path, tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    early_run: Path, tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if it had been interrupted after its last checkpoint; moved, so that no path in the checkpoint is true.
     output = tmp_path / "moved"
@@ -215,7 +219,7 @@ def test_a_run_interrupted_while_scoring_is_not_trained_further(
 
 
 def test_a_checkpoint_in_the_middle_is_not_the_end(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(MaskEpoch, "on_step_begin", interrupting(STEPS_PER_EPOCH + 1))
@@ -226,7 +230,7 @@ def test_a_checkpoint_in_the_middle_is_not_the_end(
 
 
 def test_a_resumed_run_took_the_time_of_all_its_pieces(
-    early_run: Path, tiny_data: PreparedSets, tmp_path: Path
+    early_run: Path, tiny_data: SetCompletionTask, tmp_path: Path
 ) -> None:
     output = tmp_path / "run"
     shutil.copytree(early_run / "checkpoints", output / "checkpoints")
@@ -244,7 +248,7 @@ def test_a_resumed_run_took_the_time_of_all_its_pieces(
 
 
 def test_a_run_resumed_twice_took_the_time_of_all_its_pieces(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 3})
     for epoch in (1, 2):

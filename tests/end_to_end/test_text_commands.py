@@ -217,7 +217,7 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     num_texts = len(evaluated_rows(run))
     assert page.startswith(f"## What the model takes from each feature: {num_texts} labels of {num_texts} texts\n")
     for words, refused in {
-        "is for runs on sets": command("attribute", run, "--items", "review"),
+        "is for sets of items, and this is for labels of texts": command("attribute", run, "--items", "review"),
         "not on pairs of them. Leave --pair out": command("predict", run, "--text", "word1", "--pair", "word2"),
         "Use it with TextPipeline, or contextual-bert predict.": command("export", run),
         "ContextualBertForMaskedLM for sets of items.": command("complete", run, "--set", "word1"),

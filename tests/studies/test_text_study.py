@@ -24,7 +24,6 @@ from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import evaluate_run
 from contextual_bert.runs.logistic_baseline import LogisticBaseline, SentenceVectors
 from contextual_bert.runs.registry import LOGISTIC, check_kind
-from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, Recipe
@@ -116,7 +115,7 @@ def test_offensiveness_is_split_by_comment_or_by_reader(source: Path, tmp_path: 
     assert by_reader.processor.schema is not None
     assert set(by_text.processor.schema.names) - set(by_reader.processor.schema.names) == {"user_id"}
     for ready, shared, apart in ((by_text, "user_id", "instance_id"), (by_reader, "instance_id", "user_id")):
-        parts = [ready.table.take(pa.array(ready.split.rows(part))) for part in ("train", "test")]
+        parts = [ready.examples.table.take(pa.array(ready.split.rows(part))) for part in ("train", "test")]
         values = {name: [set(part.column(name).to_pylist()) for part in parts] for name in (shared, apart)}
         assert values[shared][0] & values[shared][1]
         assert not values[apart][0] & values[apart][1]
@@ -153,7 +152,7 @@ def test_new_blocks_are_one_in_small_and_as_in_the_paper_in_full(
     named = ("multi_attribute", "attention_bias", "bert_concat_word", "global_state_update")
     for size, num_blocks in (("small", 1), ("full", 6)):
         rows = replace(data, size=TEXT_TASKS[task].sizes[size]).rows(named)  # by reader not all are rows of small
-        work = task_of(data.prepared)
+        work = data.prepared
         for name in ("multi_attribute", "attention_bias"):
             model: Any = work.build_model(rows[name])
             assert model.config.num_extra_layers == num_blocks
@@ -175,7 +174,7 @@ def test_what_new_blocks_alone_give_and_what_a_context_of_others(
     assert others == replace(told, is_context_shuffled=True)
     assert alone.model["num_extra_layers"] == (1 if size == "small" else 6)
     assert replace(alone, name=None, model={}, is_control=False) == plain
-    work = task_of(data.prepared)
+    work = data.prepared
     sizes = [work.count(work.build_model(row)) for row in (told, others, alone, plain)]
     assert sizes[0] == sizes[1] and min(sizes[:3]) > sizes[3]
 
@@ -247,7 +246,7 @@ def test_the_bar_says_what_it_costs(source: Path, tmp_path: Path, checkpoint: st
         model.fit(ready)
         costs[name] = model.num_weights
     bert = BertModel.from_pretrained(checkpoint, add_pooling_layer=False).num_parameters()
-    grades, readers = len(ready.labels), ready.table.select(["gender", "user_id"]).to_pydict()
+    grades, readers = len(ready.labels), ready.examples.table.select(["gender", "user_id"]).to_pydict()
     assert costs["embeddings"] == bert + grades * (SIZES["hidden_size"] + 1)
     # Five columns of one sort and the reader: a component a value, one for missing and one for a value never seen.
     values = sum(len({*readers[name]}) + 2 for name in (*["gender"] * 5, "user_id"))
@@ -347,7 +346,7 @@ def test_the_rows_that_a_message_offers_are_those_that_the_task_can_have(
 
 def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("addresses", source, tmp_path / "data", checkpoint, rows={"none": 1})
-    table = data.prepared.table
+    table = data.prepared.examples.table
     assert table.num_rows == 30 * 6
     address, split = np.array(table.column("address").to_pylist()), data.prepared.split
     assert {part: {*Counter(address[split.rows(part)].tolist()).values()} for part in PARTS} == {
@@ -388,7 +387,7 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
         recipe = Recipe.load(runs / run / f"seed-{seed}")
         assert recipe.text_task == replace(start.text_task, checkpoint=str(runs / "start" / "seed-0"))
     rows = data.starting_from(runs / "start" / "seed-0")
-    ours = task_of(rows.prepared).build_model(rows.rows()["none"]).state_dict()
+    ours = rows.prepared.build_model(rows.rows()["none"]).state_dict()
     theirs = load_file(runs / "start" / "seed-0" / "model.safetensors")
     assert len(theirs) > 20
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
@@ -402,7 +401,7 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     save_file(kept, scores)
     write_manifest(scores.parent)
     other = shutil.copytree(checkpoint, tmp_path / "other")
-    theirs = replace(data.prepared.recipe, task=replace(data.prepared.task, checkpoint=str(other)))
+    theirs = replace(data.prepared.recipe, task=replace(data.prepared.recipe.text_task, checkpoint=str(other)))
     with pytest.raises(ConfigurationError, match=r"start.seed-0 holds a run with other settings \(task.checkpoint"):
         of_other = replace(data, prepared=replace(data.prepared, recipe=theirs))
         run_text_study(of_other, runs, num_seeds=2, is_report_only=True, say=lambda _: None)

@@ -18,6 +18,7 @@ from .shuffling import ShuffledContext
 from .splits import Split, check_fractions, new_split, split_by_column, split_by_customer, split_by_row, split_by_time
 from .text_audit import audit_texts
 from .text_masking import TextMaskingCollator
+from .text_table import TextTable
 from .world import StylistWorld
 from .writers import check_writable, write_table
 
@@ -40,6 +41,7 @@ __all__ = [
     "Split",
     "StylistWorld",
     "TextMaskingCollator",
+    "TextTable",
     "audit",
     "audit_texts",
     "check_fractions",

@@ -6,6 +6,7 @@ and gives no ids: the vocabulary does. Whole columns at once.
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,8 @@ class SetTable:
         (2, [2, 1], [0, 2], ['b', 'a', 'c'])
     """
 
+    named: ClassVar[str] = "items"
+
     values: pa.Array
     offsets: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -79,7 +82,21 @@ class SetTable:
         """Number of items of each set."""
         return np.diff(self.offsets)
 
-    def select(self, chosen: ArrayLike) -> "SetTable":
+    @property
+    def num_rows_in(self) -> int:
+        """Number of rows of the table that was read."""
+        return self.report.rows_in
+
+    @property
+    def names(self) -> pa.Array:
+        """The items of all sets, whose shares are compared between parts."""
+        return self.values
+
+    def lines(self) -> list[str]:
+        """Return sentences on what was kept and dropped when the table was read."""
+        return self.report.lines()
+
+    def select(self, chosen: ArrayLike) -> Self:
         """Some of the sets, by a mask or by their indices, in that order. The report stays that of the whole table.
 
         So does ``left_out``, which has the rows of no set, too.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from contextual_bert.data.digests import table_digest
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
 from contextual_bert.data.read_settings import OnBadRow, ReadSettings
 from contextual_bert.data.sets import SetTable
+from contextual_bert.data.text_table import TextTable
 from contextual_bert.errors import ConfigurationError, DataError, Message, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_files import reason_of, unreadable
@@ -59,6 +60,9 @@ _NUM_NAMED = 10
 _FORMAT = "contextual-bert split 1"
 _FIELDS = ("by", "column", "fractions", "seed", "data_digest", "num_rows", "assignment")
 _LATER_FIELDS = ("group_by",)  # that not every file has
+
+
+Examples = TypeVar("Examples", bound=SetTable | TextTable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,16 +170,17 @@ class Split:
                 )
         return found, int(is_left_out.sum())
 
-    def select(self, sets: SetTable, part: str) -> SetTable:
-        """The sets of a part."""
-        self.check_rows(sets)
-        return sets.select(np.isin(sets.rows, self.rows(part)))
+    def select(self, examples: Examples, part: str) -> Examples:
+        """The sets, or texts, of a part."""
+        self.check_rows(examples)
+        return examples.select(np.isin(examples.rows, self.rows(part)))
 
-    def check_rows(self, sets: SetTable) -> None:
-        """Raise a DataError if the sets come from a table with another number of rows."""
-        if sets.report.rows_in != len(self.assignment):
+    def check_rows(self, examples: SetTable | TextTable) -> None:
+        """Raise a DataError if the sets, or texts, come from a table with another number of rows."""
+        if examples.num_rows_in != len(self.assignment):
             raise DataError(
-                f"the sets are from a table of {sets.report.rows_in:,} rows, the split is for {len(self.assignment):,}",
+                f"the rows are from a table of {examples.num_rows_in:,} rows, the split is for "
+                f"{len(self.assignment):,}",
                 fix="Use the split with the table it was made from, or make a new one.",
             )
 
@@ -183,10 +188,6 @@ class Split:
     def is_in_part(self) -> NDArray[np.bool_]:
         """(rows,) False for rows that are in no part: those of customers who were left out."""
         return self.assignment < len(PARTS)
-
-    def rows_in_a_part(self, table: pa.Table) -> pa.Table:
-        """Return the rows that are in some part: of customers who were left out no label and no word is learned."""
-        return table if self.is_in_part.all() else table.filter(pa.array(self.is_in_part))
 
     def is_of(self, table: pa.Table) -> bool:
         """Return True for the table that the split was made from."""

@@ -41,6 +41,8 @@ class Scores:
         confidence: the probability of the best-scored item.
         predictions: the label predicted for each of these rows, or the answer to each question; None for sets and
             hidden words, which are judged by ranks.
+        num_unknown_targets: positions that are not here, for their item is unknown to the vocabulary and has no rank.
+        num_possible: positions from which these were drawn; None where all were scored.
 
     Raises:
         ConfigurationError: columns of different lengths.
@@ -65,6 +67,8 @@ class Scores:
     num_tied: NDArray[np.int64]
     confidence: NDArray[np.float64]
     predictions: Predictions | None = None
+    num_unknown_targets: int = 0
+    num_possible: int | None = None
 
     def __post_init__(self) -> None:
         set_columns(self, _COLUMNS, real=("log_probability", "confidence"), row="masked position")
@@ -90,7 +94,11 @@ class Scores:
         if not parts:
             raise ConfigurationError("No scores to concatenate", fix="Give the parts of at least one batch or process.")
         columns = (np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS)
-        return cls(*columns, predictions=_concatenated([part.predictions for part in parts]))
+        return cls(
+            *columns,
+            predictions=_concatenated([part.predictions for part in parts]),
+            num_unknown_targets=sum(part.num_unknown_targets for part in parts),
+        )
 
     def select(self, mask: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """Return the rows that a boolean mask or an array of row numbers names, with their predictions."""
@@ -100,7 +108,8 @@ class Scores:
             predictions = predictions.select(mask)
         elif predictions is not None:
             predictions = predictions.select(np.isin(predictions.example_id, columns[0]))
-        return type(self)(*columns, predictions=predictions)
+        chosen = dict(zip(_COLUMNS, columns, strict=True))
+        return replace(self, **chosen, predictions=predictions)
 
     def order(self) -> NDArray[np.int64]:
         """The row numbers that put the rows in the order of (example_id, position)."""

@@ -31,7 +31,7 @@ from .joint_answers import Completion, JointAnswer
 from .pipeline import CompletionPipeline
 from .query_schema import Condition
 from .saved import load_text_model
-from .scoring import ScoredSet, Scorer, score
+from .scoring import Scorer, score
 from .tables import (
     BulkReport,
     BulkSettings,
@@ -89,7 +89,6 @@ __all__ = [
     "QuestionAnsweringPipeline",
     "QuestionReport",
     "RayCluster",
-    "ScoredSet",
     "Scorer",
     "Slot",
     "TableCompleter",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from contextual_bert import data
 from contextual_bert.context import find_outside, outside_lines
-from contextual_bert.data import SetTable
+from contextual_bert.data import SetTable, TextTable
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError
 from contextual_bert.models.reserved_items import RESERVED_ITEMS
 
@@ -41,9 +41,9 @@ def encode_sets(sets: SetTable, processor: "ContextualBertProcessor", *, file: s
 
 
 def outside_lines_of(
-    sets: SetTable, processor: "ContextualBertProcessor", *, first_rows: NDArray[np.int64] | None = None
+    sets: SetTable | TextTable, processor: "ContextualBertProcessor", *, first_rows: NDArray[np.int64] | None = None
 ) -> list[str]:
-    """Return a line on each feature of which some sets have a number far from those of training.
+    """Return a line on each feature of which some sets, or texts, have a number far from those of training.
 
     Args:
         sets: of which rows.

@@ -7,7 +7,7 @@ summarises.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -37,18 +37,6 @@ class Scorer(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 
 
-class ScoredSet(NamedTuple):
-    """Scores of a data set, and what was left out of it.
-
-    ``num_unknown_targets``: positions whose item is unknown to the vocabulary, so cannot be ranked; ``num_possible``:
-    positions from which the scored ones were drawn, None where all were scored.
-    """
-
-    scores: Scores
-    num_unknown_targets: int = 0
-    num_possible: int | None = None
-
-
 def score(
     scorer: Scorer,
     dataset: SequenceDataset,
@@ -59,7 +47,7 @@ def score(
     tokenizer: Any = None,
     most: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> ScoredSet:
+) -> Scores:
     """Mask every position of every set once, or a sample of them, and rank the true item among all items.
 
     Args:
@@ -91,9 +79,12 @@ def score(
     # Of a text's special tokens, which were not asked for, those that stand for a word are unknown answers, too.
     num_left_out = 0 if tokenizer is None else int((dataset.input_ids == tokenizer.unk_token_id).sum())
     places: dict[str, Any] = {"example_id": example_id, "position": positions.positions.numpy()[is_known]}
-    scores = Scores(**places, **rank_columns(rows[is_known, 2:]))
-    num_possible = positions.num_possible if len(positions) < positions.num_possible else None
-    return ScoredSet(scores.sorted(), num_left_out + int((~is_known).sum()), num_possible=num_possible)
+    return Scores(
+        **places,
+        **rank_columns(rows[is_known, 2:]),
+        num_unknown_targets=num_left_out + int((~is_known).sum()),
+        num_possible=positions.num_possible if len(positions) < positions.num_possible else None,
+    ).sorted()
 
 
 class Targets(Protocol):

@@ -1,13 +1,9 @@
-"""Audits of the tables of a recipe: of sets with the rows of the file, of texts with the columns of the task."""
+"""Audits of the sets or texts of a recipe, with the rows of the file."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
-from contextual_bert.data import Audit, Groups, Split
-from contextual_bert.data.text_audit import audit_texts
-from contextual_bert.training.recipe import Recipe
+from contextual_bert.data import Audit, Groups, SetTable, Split, TextTable, audit, audit_texts
 
 
 def audit_of_file(found: Audit, groups: Groups | None) -> Audit:
@@ -18,22 +14,25 @@ def audit_of_file(found: Audit, groups: Groups | None) -> Audit:
     return replace(found, faults=tuple(faults))
 
 
-def audit_of_texts(recipe: Recipe, split: Split, table: pa.Table, columns: Sequence[str]) -> Audit:
-    """Audit the texts of a recipe.
+def audit_of(
+    split: Split, examples: SetTable | TextTable, columns: Sequence[str], *, groups: Groups | None = None
+) -> Audit:
+    """Look for leaks between the parts of a split, and from the columns to what is asked for.
 
     Args:
-        recipe: with a task on texts.
         split: of the table.
-        table: its texts.
+        examples: its sets or texts.
         columns: those that are a context.
+        groups: the rows of each set, where the file has one item a row.
     """
-    task = recipe.text_task
+    if isinstance(examples, SetTable):
+        return audit_of_file(audit(split, examples, context=columns), groups)
     return audit_texts(
         split,
-        table,
-        text=task.text,
-        pair=task.second,
-        label=task.label,
-        customer=recipe.customer,
+        examples.table,
+        text=examples.text,
+        pair=examples.second,
+        label=examples.label,
+        customer=examples.customer,
         columns=columns,
     )

@@ -6,16 +6,33 @@ from typing import Any
 
 import pyarrow as pa
 
-from contextual_bert.data import Oracle, StylistWorld
+from contextual_bert.data import Oracle, Split, StylistWorld
+from contextual_bert.data.columns import checked_column
+from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores, evaluate_scores
 from contextual_bert.frames import Frame
-from contextual_bert.runs.evaluator import Evaluation, Evaluator, Progress, provenance_of
+from contextual_bert.inference import outside_lines_of
+from contextual_bert.runs.evaluator import (
+    BATCH_SIZE,
+    EVALUATED,
+    WHOLE,
+    Evaluation,
+    Evaluator,
+    Progress,
+    all_rows,
+    evaluated_part,
+    evaluated_recipe,
+    evaluated_rows,
+    provenance_of,
+    shuffled_lines,
+    split_for,
+)
 from contextual_bert.runs.run_directories import load_recipe
 from contextual_bert.runs.run_files import IN_MEMORY, resolved_in
-from contextual_bert.runs.set_evaluation import load_sets
-from contextual_bert.runs.text_evaluation import load_texts
-from contextual_bert.training.tasks import TextTask
+from contextual_bert.runs.shifts import LEARNED
+from contextual_bert.runs.tasks import TASKS
+from contextual_bert.training import chosen_dtype
 
 
 def load_evaluation(
@@ -48,8 +65,53 @@ def load_evaluation(
             f"the run was trained on a table in memory, which it calls {own.data!r}, and no file has it",
             fix="Give the rows with --data FILE. In Python give the table itself: source=frame.",
         )
-    load = load_texts if isinstance(own.task, TextTask) else load_sets
-    return load(directory, own, overrides=overrides, part=part, source=source, batch_size=batch_size)
+    recipe, task = evaluated_recipe(own, overrides or {}), TASKS[own.task.kind]
+    dtype = chosen_dtype(recipe.dtype)
+    processor, model = task.load_model(directory, recipe)
+    schema = processor.schema
+    rows = evaluated_rows(recipe, own, source, needed=schema.columns if schema is not None else ())
+    for name in (*recipe.task.columns, *([recipe.customer] if recipe.customer is not None else [])):
+        checked_column(rows.table, name, file=recipe.data)
+    split, sentence = split_for(recipe, directory, rows.table, part)
+    chosen, is_whole = evaluated_part(part), split is None or part == WHOLE
+    is_own = split is not None and split.digest == Split.load(directory / "split.json").digest
+    split = split if split is not None else all_rows(rows.table)
+    with rows.placed():
+        # The items of a table that is new to the run are not counted again: its vocabulary decides what is known.
+        count_rows, min_count = (split.rows(LEARNED), None) if is_own else (None, 1)
+        examples = rows.examples(recipe, count_rows=count_rows, min_count=min_count)
+        asked = split.select(examples, chosen)
+        if not len(asked):
+            raise DataError(f"nothing of the part {chosen!r} is left", file=recipe.data, fix="Name another --part.")
+        learned = split.select(examples, LEARNED) if is_own else None
+        ready = task(
+            recipe=recipe,
+            # Only the part that is evaluated: labels that the run does not know may stand in others.
+            split=split.restricted(split.assignment == PARTS.index(chosen)),
+            processor=processor,
+            examples=examples,
+            origin=rows.without_rows(),
+            part_name=WHOLE if is_whole else None,
+            **task.known_fields(model, learned),
+        )
+        ready.check_model(model, directory)
+        first_rows = rows.groups.first_rows if rows.groups is not None else None
+        outside = outside_lines_of(asked, processor, first_rows=first_rows)
+        ready.customers_of(asked.rows)  # a missing one is found before anything is scored
+        encoded = ready.encoding_lines(chosen)
+    read = (*rows.lines(), *examples.lines(), sentence, *shuffled_lines(own))
+    return Evaluator(
+        directory=directory,
+        ready=ready,
+        model=model,
+        part=chosen,
+        part_name=EVALUATED if is_whole else chosen,
+        batch_size=batch_size or own.training.get(BATCH_SIZE, task.eval_batch_size),
+        dtype=dtype,
+        reading=(*read, *encoded, *outside),
+        learned=learned,
+        table=rows.table,
+    )
 
 
 def evaluate_run(

@@ -13,21 +13,20 @@ from rich.console import Group
 from torch import nn
 
 from contextual_bert.context import ContextSchema
-from contextual_bert.data import SequenceDataset, Split, table_digest
+from contextual_bert.data import SequenceDataset, SetTable, Split, TextTable, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores
 from contextual_bert.frames import Frame
-from contextual_bert.inference import ScoredSet, set_index
+from contextual_bert.inference import set_index
 from contextual_bert.inference.reread import reread_context
 from contextual_bert.runs.environment import commit, hardware
-from contextual_bert.runs.prepared_data import PreparedData, check_grouping, num_trained_by
+from contextual_bert.runs.prepared_data import check_grouping, customers_of, num_trained_by
 from contextual_bert.runs.reporting import report_on
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training.recipe import READY_PARTS, RECIPE_FILE, SPLIT_FIELDS, Recipe
-from contextual_bert.training.tasks import MaskedText, SetCompletion
 
 Progress = Callable[[int, int], None]
 BATCH_SIZE = "per_device_eval_batch_size"
@@ -64,53 +63,33 @@ class Evaluation:
         return self.report.to_rich(num_segments=num_segments)
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedRows:
-    """The rows that a run learned from, where they are in the evaluated table.
-
-    Args:
-        table: the rows.
-        customers: whose they are, None where no column names customers.
-        names: the items or labels in them, as ``PreparedData.names``.
-    """
-
-    table: pa.Table
-    customers: NDArray[np.str_] | None
-    names: pa.Array | None
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluator:
     """A finished run and the rows that it is evaluated on, loaded once and scored as often as asked.
 
     Args:
         directory: the run directory.
-        task: the task on the rows, with the run's vocabulary or labels; of no other part than the evaluated one.
+        ready: the rows, with the run's vocabulary or labels; of no other part than the evaluated one.
         model: that of the run.
         part: the part of the split that is evaluated.
         part_name: what it is called: ``part``, or ``EVALUATED`` for all rows.
         batch_size: rows a forward pass.
         dtype: what the model runs in.
         reading: what was read and which rows are evaluated, for people.
-        learned: the rows that the run learned from, where they are in this table.
+        learned: the sets or texts that the run learned from, where they are in this table.
         table: as it was read.
     """
 
     directory: Path
-    task: Task[Any]
+    ready: Task
     model: nn.Module
     part: str
     part_name: str
     batch_size: int
     dtype: torch.dtype
     reading: tuple[str, ...]
-    learned: LearnedRows | None
+    learned: SetTable | TextTable | None
     table: pa.Table
-
-    @property
-    def ready(self) -> PreparedData:
-        """The rows with the run's processor."""
-        return self.task.ready
 
     @property
     def recipe(self) -> Recipe:
@@ -120,7 +99,7 @@ class Evaluator:
     @property
     def dataset(self) -> SequenceDataset:
         """The encoded rows."""
-        return cast(SequenceDataset, self.task.dataset(self.recipe, self.part))
+        return cast(SequenceDataset, self.ready.dataset(self.recipe, self.part))
 
     @property
     def schema(self) -> ContextSchema | None:
@@ -137,16 +116,16 @@ class Evaluator:
         """How the rows are evaluated, and what they are called."""
         return self.ready.settings
 
-    def score(self, dataset: SequenceDataset, *, progress: Progress | None = None) -> ScoredSet:
+    def score(self, dataset: SequenceDataset, *, progress: Progress | None = None) -> Scores:
         """Score the run's model on its own rows, or on the same rows with other contexts.
 
         Raises:
             DataError: the vocabulary knows none of the items.
         """
-        found = self.task.score_dataset(
+        found = self.ready.score_dataset(
             self.model, dataset, self.part, batch_size=self.batch_size, dtype=self.dtype, progress=progress
         )
-        if not len(found.scores):
+        if not len(found):
             raise DataError(
                 f"none of the {found.num_unknown_targets:,} items is in the vocabulary of {self.directory}",
                 file=self.recipe.data,
@@ -167,13 +146,13 @@ class Evaluator:
             self.part,
             scored,
             self.ready,
-            segments=self.task.segments(self.part, scored),
+            segments=self.ready.segments(self.part, scored),
             seed=self.recipe.seed,
-            known_customers=self.learned.customers if self.learned is not None else None,
+            known_customers=customers_of(self.learned) if self.learned is not None else None,
         )
         return Evaluation(
             replace(report, provenance=self.provenance()),
-            scored.scores,
+            scored,
             scored.num_unknown_targets,
             self.lines(num_unknown=scored.num_unknown_targets),
         )
@@ -199,9 +178,9 @@ class Evaluator:
         parts = {self.part_name: part_rows(self.ready.datasets[self.part], self.ready.customers(self.part))}
         learned, drift = self.learned, list[str]()
         if learned is not None and self.part_name != LEARNED:
-            asked = self.ready.names(self.part)
+            asked = self.ready.split.select(self.ready.examples, self.part).names
             if learned.names is not None and asked is not None:
-                drift = name_drift(learned.names, asked, part=self.part_name, what=self.ready.named)
+                drift = name_drift(learned.names, asked, part=self.part_name, what=learned.named)
             if self.schema is not None:
                 parts = {LEARNED: rows_of(learned.table, self.schema, customer=self.recipe.customer), **parts}
         return [*field_lines(self.schema, parts), *drift]
@@ -216,6 +195,9 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
 
     Where another split is named, how the run's own was made is not said.
 
+    Raises:
+        ConfigurationError: a setting of another task.
+
     Example:
         >>> own = Recipe(data="days.parquet", task=SetCompletion(items="items"), test=0.2, dtype="bfloat16")
         >>> found = evaluated_recipe(own, {"split": "split.json"})
@@ -226,15 +208,6 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     made = {**SPLIT_FIELDS, **none} if overrides.get("split") is not None else {}
     if overrides.get("data") is not None:
         made = {**made, **none}  # the other table is one file, and has no parts
-    scored_tokens = overrides.get("scored_tokens")
-    if scored_tokens is not None and not isinstance(own.task, MaskedText):
-        does = "is on sets" if isinstance(own.task, SetCompletion) else f"learns {own.task.columns[-1]!r}"
-        raise ConfigurationError(
-            f"is for hidden tokens of texts, and this run {does}",
-            setting="scored_tokens",
-            value=scored_tokens,
-            fix="Leave it out.",
-        )
     return own.changed(**{"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **overrides})
 
 

@@ -74,7 +74,7 @@ def field_importances(
 
     def scores_of(data: SequenceDataset) -> Scores:
         scorer = cast(Any, model)
-        return score(scorer, data, batch_size=batch_size, is_shared=is_shared, most=most, progress=shown).scores
+        return score(scorer, data, batch_size=batch_size, is_shared=is_shared, most=most, progress=shown)
 
     true = scores_of(dataset)
     if not len(true):

@@ -1,7 +1,8 @@
 """Inspection of a table before training: sizes, features, missing values, faults, left-out columns.
 
 The features are found in the training part of the split that ``train`` would make from the same settings, so that no
-bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
+bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at the
+texts themselves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,37 +10,35 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from rich.box import HORIZONTALS
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from contextual_bert import runs
 from contextual_bert.context import ContextSchema, InferredSchema
 from contextual_bert.context.infer import ColumnNote, SchemaSettings, infer_features
 from contextual_bert.context.kinds import KINDS
 from contextual_bert.context.running import clock_of
 from contextual_bert.context.seasons import DATE
-from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
+from contextual_bert.data import Audit, SetTable, Split, TextTable
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
-from contextual_bert.runs.audits import audit_of_file
-from contextual_bert.runs.prepared_data import (
+from contextual_bert.runs.audits import audit_of
+from contextual_bert.runs.prepared_data import make_split
+from contextual_bert.runs.run_schema import (
     alike_values,
     inferred,
     leak_lines,
-    make_split,
     not_context,
     withheld_lines,
     without_leaks,
 )
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import LEARNED, PartRows, field_lines, name_drift, rows_of
+from contextual_bert.runs.text_inspection import Look, look_at_texts
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import TextTask
 
 # An item of nearly every set is no choice of anybody, and makes every score look better.
 _NEARLY_EVERY_SET = 0.9
@@ -121,36 +120,25 @@ def inspect_table(
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
         CheckpointError: texts, and no tokenizer there.
     """
-    if isinstance(recipe.task, TextTask):  # what reads texts needs torch
-        return runs.inspect_texts(recipe, overrides=overrides, source=source, has_tokens=has_tokens)
     overrides = dict(overrides or {})
     # A column that an override makes a feature must have one value in each group.
     needed = [name for name, kind in overrides.items() if kind != "ignore"]
     rows = read_data(recipe, source, codes=overridden_codes(overrides), needed=needed)
     with rows.placed():
-        return _inspection(recipe, rows, overrides)
+        return _inspection(recipe, rows, overrides, has_tokens=has_tokens)
 
 
-def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) -> Inspection:
-    """Return what is found in a table with one row a set."""
+def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *, has_tokens: bool) -> Inspection:
+    """Return what is found in a table with one row a set or text."""
     table, left_out = rows.table, rows.left_out
     exclude = [name for name in not_context(recipe, overrides) if name not in left_out]
     overrides = {name: kind for name, kind in overrides.items() if name not in left_out}
     sensitive = [name for name in recipe.sensitive if name not in left_out]
     check_columns((*exclude, *overrides, *sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table, sizes=rows.sizes)
-    sets = read_sets(
-        table,
-        items=recipe.set_task.items,
-        on_bad_row=recipe.reading.on_bad_row,
-        policy=recipe.set_task.policy,
-        file=recipe.data,
-        customer=recipe.customer,
-        time=recipe.time,
-        count_rows=split.rows("train") if split is not None else None,
-    )
-    training = split.select(sets, "train") if split is not None else sets
-    in_a_part = sets.select(split.is_in_part[sets.rows]) if split is not None else sets
+    examples = rows.examples(recipe, count_rows=split.rows("train") if split is not None else None)
+    training = split.select(examples, "train") if split is not None else examples
+    in_a_part = examples.select(split.is_in_part[examples.rows]) if split is not None else examples
     found = inferred(
         recipe,
         training.table,
@@ -161,40 +149,30 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         overrides=overrides,
         left_out=tuple(left_out),
     )
-    faults: list[str] = []
+    if isinstance(examples, SetTable):
+        look = look_at_sets(split.select(examples, "train") if split is not None else examples)
+    else:
+        look = look_at_texts(table, recipe, split, has_tokens=has_tokens)
+    faults = [*look.faults]
     schema, leaking = found.schema, tuple[str, ...]()
     if split is not None:
-        leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
-        parts = {part: split.select(sets, part) for part in PARTS}
-        faults = [
-            *fault_lines(audit_of_file(leaks, rows.groups)),
-            *shift_lines(
-                {part: each.table for part, each in parts.items()},
-                {part: each.values for part, each in parts.items()},
-                schema=found.schema,
-                customer=recipe.customer if recipe.customer not in left_out else None,
-                what="items",
-                rows={part: each.rows for part, each in parts.items()},
-                file=recipe.data,
-            ),
-        ]
+        leaks = audit_of(split, examples, found.schema.columns, groups=rows.groups)
         if recipe.leaks == "drop":
             schema, leaking = without_leaks(schema, leaks, overrides)
-            faults += leak_lines(leaking)
-    notes = noted_leaks(found.notes, leaking)
+        parts = {part: split.select(examples, part) for part in PARTS}
+        faults += [*fault_lines(leaks), *leak_lines(leaking)]
+        faults += shift_lines(
+            parts, schema=found.schema, has_customer=recipe.customer not in left_out, file=recipe.data
+        )
     varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
     return Inspection(
         schema=schema if schema.features else None,
         is_split=split is not None,
-        notes=(*notes, *varying),
+        notes=(*noted_leaks(found.notes, leaking), *varying),
         num_rows=len(training),
-        reading=(*rows.lines(), *sets.report.lines()),
-        basis=(
-            sentence,
-            *by_time_lines(recipe, found, training.table, overrides, split=split),
-            _frequent_line(training),
-        ),
-        faults=(*faults, *found.warnings(), *_common_items(training), *alike_values(found.schema, training.table)),
+        reading=(*rows.lines(), *examples.lines(), *look.lines),
+        basis=(sentence, *by_time_lines(recipe, found, training.table, overrides, split=split)),
+        faults=(*faults, *found.warnings(), *alike_values(found.schema, training.table)),
     )
 
 
@@ -209,38 +187,31 @@ def noted_leaks(notes: Iterable[ColumnNote], leaking: Sequence[str]) -> tuple[Co
 
 
 def shift_lines(
-    tables: Mapping[str, pa.Table],
-    names: Mapping[str, pa.Array],
-    *,
-    schema: ContextSchema,
-    customer: str | None,
-    what: str,
-    rows: Mapping[str, NDArray[np.int64]],
-    file: str,
+    parts: Mapping[str, SetTable | TextTable], *, schema: ContextSchema, has_customer: bool, file: str
 ) -> list[str]:
     """Return what ``train`` will say of differences between the parts: of fields, and of items or labels.
 
     Args:
-        tables: part -> its rows.
-        names: part -> the items or labels in its rows; empty where their shares are not compared.
+        parts: part -> its sets or texts.
         schema: what the context consists of.
-        customer: column that says whose row each is, None where there is none.
-        what: "items" or "labels".
-        rows: part -> where its rows are in the file.
+        has_customer: False where rows are counted in the place of customers.
         file: path of the table, for errors.
 
     Raises:
         DataError: a value of some part that is none, with its row.
     """
     known = dict[str, PartRows]()
-    for part, table in tables.items():
+    for part, examples in parts.items():
         try:
-            if table.num_rows and schema.features:
-                known[part] = rows_of(table, schema, customer=customer)
+            if len(examples) and schema.features:
+                customer = examples.customer if has_customer else None
+                known[part] = rows_of(examples.table, schema, customer=customer)
         except DataError as error:
-            raise placed(error, rows[part], file=file) from error
-    part = "test" if tables["test"].num_rows else "validation"
-    drift = name_drift(names[LEARNED], names[part], part=part, what=what) if names else []
+            raise placed(error, examples.rows, file=file) from error
+    part = "test" if len(parts["test"]) else "validation"
+    learned, asked = parts[LEARNED].names, parts[part].names
+    is_compared = learned is not None and asked is not None
+    drift = name_drift(learned, asked, part=part, what=parts[part].named) if is_compared else []
     return [*field_lines(schema, known), *drift]
 
 
@@ -323,16 +294,13 @@ def _frequencies(sets: SetTable) -> list[tuple[str, float]]:
     return [(counted.field(0)[int(index)].as_py(), int(counts[index]) / max(1, len(sets))) for index in order]
 
 
-def _frequent_line(sets: SetTable) -> str:
-    listed = ", ".join(f"{item} ({share:.0%} of the sets)" for item, share in _frequencies(sets)[:_NUM_FREQUENT])
-    return f"most frequent items: {listed}"
-
-
-def _common_items(sets: SetTable) -> list[str]:
-    common = [item for item, share in _frequencies(sets) if share >= _NEARLY_EVERY_SET]
-    if not common:
-        return []
-    return [
+def look_at_sets(training: SetTable) -> Look:
+    """Say which items of the training part are most frequent, and which are in nearly every set."""
+    frequencies = _frequencies(training)
+    listed = ", ".join(f"{item} ({share:.0%} of the sets)" for item, share in frequencies[:_NUM_FREQUENT])
+    common = [item for item, share in frequencies if share >= _NEARLY_EVERY_SET]
+    advice = (
         f"warning: {', '.join(common)} are in {_NEARLY_EVERY_SET:.0%} of the sets or more: nobody has to know anything "
         f"to guess them; consider --drop-items {','.join(common)}"
-    ]
+    )
+    return Look([f"most frequent items: {listed}"], [advice] if common else [])

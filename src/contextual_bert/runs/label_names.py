@@ -8,29 +8,17 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, is_text, value_type, with_truth_in_words
-from contextual_bert.context import alike_warning, canonical, canonical_array
+from contextual_bert.arrow_types import is_list
+from contextual_bert.context import alike_warning, canonical
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import alike
 from contextual_bert.data import Split
 from contextual_bert.data.columns import odd_names
+from contextual_bert.data.text_table import label_values
 from contextual_bert.errors import NAME, DataError, Message, joined
 from contextual_bert.evaluation import has_grades
 
 NUM_SHOWN = 12  # labels that a sentence names
-
-
-def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The labels of all texts, or the tags of all words, one after the other; truth values in words, NaN missing.
-
-    Text is in its one spelling.
-    """
-    values = with_truth_in_words(pc.list_flatten(column) if is_list(column.type) else column)
-    if is_text(value_type(values.type)):
-        return pa.chunked_array([canonical_array(values)])
-    if not pa.types.is_floating(values.type):
-        return values
-    return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
 
 
 def label_names(

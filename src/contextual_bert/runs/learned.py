@@ -10,9 +10,9 @@ from typing import Any
 from torch import nn
 
 from contextual_bert.errors import Message
-from contextual_bert.evaluation import Report
+from contextual_bert.evaluation import Report, Scores
 from contextual_bert.evaluation.learned import compare_with_shares
-from contextual_bert.inference import ScoredSet, set_index
+from contextual_bert.inference import set_index
 from contextual_bert.runs.registry import FITTED_BASELINES, POPULARITY
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training import ContextualTrainingArguments
@@ -23,8 +23,8 @@ MORE_EPOCHS, LARGER_RATE = 4, 3
 
 def with_shares(
     report: Report,
-    scored: ScoredSet,
-    task: Task[Any],
+    scored: Scores,
+    ready: Task,
     recipe: Recipe,
     model: nn.Module,
     *,
@@ -36,7 +36,7 @@ def with_shares(
     Args:
         report: on the evaluated part.
         scored: the scores of the part that is looked at.
-        task: of the run.
+        ready: the data of the run.
         recipe: of the run.
         model: as it was scored.
         part: that is looked at: validation where there is one.
@@ -44,16 +44,16 @@ def with_shares(
     """
     if recipe.conditioning in POPULARITY:
         return report
-    counted, ready = task.share_losses(part, scored, softmax_over=_softmax_over(model)), task.ready
+    counted = ready.share_losses(part, scored, softmax_over=_softmax_over(model))
     if counted is None:
         return report
-    customers, scores = ready.customers(part), scored.scores
+    customers, scores = ready.customers(part), scored
     clusters = customers[set_index(ready.datasets[part], scores.example_id)] if customers is not None else None
     gap = compare_with_shares(
         -scores.log_probability,
         counted,
         clusters if clusters is not None else scores.example_id,
-        shares=task.name_of_shares,
+        shares=ready.name_of_shares,
         part=part,
         advice=advice_of(arguments) if recipe.conditioning not in FITTED_BASELINES else "",
     )

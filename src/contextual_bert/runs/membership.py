@@ -10,18 +10,17 @@ import numpy as np
 from torch import nn
 
 from contextual_bert.data.hashing import hash_counters
-from contextual_bert.evaluation import Report
+from contextual_bert.evaluation import Report, Scores
 from contextual_bert.evaluation.membership import compare_losses
-from contextual_bert.inference import ScoredSet, set_index
-from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.tasks import task_of
+from contextual_bert.inference import set_index
+from contextual_bert.runs.tasks import Task
 from contextual_bert.training.recipe import Recipe
 
 
 def with_membership(
     report: Report,
-    scored: ScoredSet,
-    ready: PreparedData,
+    scored: Scores,
+    ready: Task,
     recipe: Recipe,
     model: nn.Module,
     *,
@@ -40,20 +39,18 @@ def with_membership(
         batch_size, is_shared, progress: as for ``Task.score``.
     """
     part, sample = str(ready.evaluated_part), training_sample(ready)  # there is one: the report is on it
-    training = task_of(sample).score(
-        recipe, model, "train", batch_size=batch_size, is_shared=is_shared, progress=progress
-    )
+    training = sample.score(recipe, model, "train", batch_size=batch_size, is_shared=is_shared, progress=progress)
     own, others = sample.customers("train"), ready.customers(part)
     clusters = None
     if own is not None and others is not None:
         clusters = (
-            own[set_index(sample.datasets["train"], training.scores.example_id)],
-            others[set_index(ready.datasets[part], scored.scores.example_id)],
+            own[set_index(sample.datasets["train"], training.example_id)],
+            others[set_index(ready.datasets[part], scored.example_id)],
         )
     settings = report.settings
     gap = compare_losses(
-        training.scores,
-        scored.scores,
+        training,
+        scored,
         part=part,
         clusters=clusters,
         num_resamples=settings.num_resamples,
@@ -63,12 +60,10 @@ def with_membership(
     return replace(report, membership=gap)
 
 
-def training_sample(ready: PreparedData) -> PreparedData:
+def training_sample(ready: Task) -> Task:
     """Return the data of a few rows of the training part, the same in every run, and of no other part."""
     rows = np.unique(ready.datasets["train"].example_ids.numpy())
-    limit = min(
-        task_of(ready).num_sampled, len(np.unique(ready.datasets[str(ready.evaluated_part)].example_ids.numpy()))
-    )
+    limit = min(ready.num_sampled, len(np.unique(ready.datasets[str(ready.evaluated_part)].example_ids.numpy())))
     chosen = rows[np.argsort(hash_counters(0, rows), kind="stable")[:limit]]
     keep = np.zeros(len(ready.split.assignment), dtype=np.bool_)
     keep[chosen] = True

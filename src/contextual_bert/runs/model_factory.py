@@ -4,7 +4,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,13 +25,15 @@ from contextual_bert.models import (
     count_parameters,
 )
 from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
 from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 
 EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
@@ -116,7 +118,7 @@ def _short(number: float) -> float:
     return int(number) if float(number).is_integer() else number
 
 
-def build_model(recipe: Recipe, ready: PreparedSets) -> nn.Module:
+def build_model(recipe: Recipe, ready: "SetCompletionTask") -> nn.Module:
     """The model of a recipe: new, from ``init_from``, or a baseline.
 
     Raises:
@@ -131,7 +133,7 @@ def build_model(recipe: Recipe, ready: PreparedSets) -> nn.Module:
     return model
 
 
-def check_possible(recipe: Recipe, ready: PreparedSets) -> None:
+def check_possible(recipe: Recipe, ready: "SetCompletionTask") -> None:
     """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
     check_kind(recipe)
     check_context(recipe, ready.processor.schema)
@@ -149,7 +151,7 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
         )
 
 
-def new_model(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
+def new_model(recipe: Recipe, ready: "SetCompletionTask") -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     if name in SET_BASELINES:
@@ -207,7 +209,9 @@ def initial_scale(hidden_size: object) -> float:
 
 
 @torch.no_grad()
-def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: PreparedSets) -> None:
+def start_with_cooccurrence(
+    model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: "SetCompletionTask"
+) -> None:
     """Give the items that share training sets their first vectors, at the scale of the random ones (decision 010)."""
     if isinstance(model, ContextualBertForMaskedLM):
         items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
@@ -233,7 +237,7 @@ def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
         weight[torch.from_numpy(rows)] = torch.from_numpy(scaled).to(weight)
 
 
-def started_from(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMaskedLM:
+def started_from(recipe: Recipe, ready: "SetCompletionTask") -> ContextualBertForMaskedLM:
     """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary.
 
     Rows of items that were retired go, and the rows behind them move up.

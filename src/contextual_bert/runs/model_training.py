@@ -48,7 +48,7 @@ def train(trainer: Trainer, checkpoint: Path | None, *, bars: Bars | None) -> Se
 
 
 def make_trainer(
-    task: Task[Any],
+    ready: Task,
     recipe: Recipe,
     model: nn.Module,
     arguments: ContextualTrainingArguments,
@@ -62,7 +62,7 @@ def make_trainer(
         callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}", bars))
     callbacks.extend(own)
     with refusals_in_words(recipe.training):
-        trainer = task.make_trainer(recipe, model, arguments, callbacks=callbacks)
+        trainer = ready.make_trainer(recipe, model, arguments, callbacks=callbacks)
     if arguments.should_log:  # a folder that is there before a setting is refused would stay
         log = Path(str(arguments.output_dir)).parent / TENSORBOARD
         trainer.add_callback(TensorBoardCallback(SummaryWriter(str(log))))

@@ -8,11 +8,13 @@ import pyarrow.compute as pc
 
 from contextual_bert.data import Oracle, StylistWorld
 from contextual_bert.evaluation import Run, Scores
-from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.reporting import cluster_numbers
+from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 
 
-def oracle_run(world: StylistWorld, ready: PreparedSets, *, progress: Callable[[int, int], None] | None = None) -> Run:
+def oracle_run(
+    world: StylistWorld, ready: SetCompletionTask, *, progress: Callable[[int, int], None] | None = None
+) -> Run:
     """Score the test sets with the true probabilities of the world they were drawn from.
 
     An item that the training part lacks is left out of the sets, so no model is asked for it, nor answers with it.
@@ -28,7 +30,7 @@ def oracle_run(world: StylistWorld, ready: PreparedSets, *, progress: Callable[[
         A run named "oracle" on the same masked positions as every model.
     """
     part = ready.evaluated_part or "test"
-    sets = ready.split.select(ready.sets, part)
+    sets = ready.split.select(ready.examples, part)
     scored = Oracle(world).score_table(
         sets.table, example_ids=sets.rows, among=ready.processor.items.values, progress=progress
     )

@@ -195,12 +195,12 @@ def _attribution(
             else:
                 donors = donor_of(dataset.example_ids.numpy(), feature=name, number=number, seed=how.seed)
                 exchanged = with_permuted(dataset, members, donors)
-            permuted[-1].append(data.score(exchanged, progress=shown).scores)
+            permuted[-1].append(data.score(exchanged, progress=shown))
     importances = measure_importances(
-        true.scores,
+        true,
         dict(zip(features, permuted[1:], strict=True)),
         together=permuted[0],
-        clusters=data.customers(true.scores),
+        clusters=data.customers(true),
         num_items=data.num_choices,
         settings=data.settings,
         permutation_seed=how.seed,

@@ -1,14 +1,14 @@
 """Data of a run: a recipe, a split, a processor, and a data set for each part.
 
-It reads nothing: that is what its two kinds do.
+It reads nothing: ``prepare`` of the tasks does. What differs from kind to kind is said by the tasks.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,23 +16,22 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import (
     ContextSchema,
-    InferredSchema,
-    alike_warning,
     canonical_array,
 )
 from contextual_bert.context.binning import customers_of_values
-from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.context.limits import MIN_CUSTOMERS
-from contextual_bert.context.running import follows_in_time
-from contextual_bert.data import Audit, Split, new_split
+from contextual_bert.data import Audit, SetTable, Split, TextTable, new_split
+from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
+from contextual_bert.runs.audits import audit_of
 from contextual_bert.runs.ready_parts import file_parts, joined_assignment
 from contextual_bert.runs.run_directories import SPLIT_DIGEST
+from contextual_bert.runs.run_schema import given_schema, leak_lines, withheld_lines
 from contextual_bert.runs.run_table import RunTable
 from contextual_bert.runs.shifts import field_lines, part_rows
 from contextual_bert.runs.value_shares import share_line
@@ -76,31 +75,27 @@ class PreparedData:
     Args:
         recipe: where they came from, the schema filled in.
         split: the part of each row of the table.
-        processor: vocabulary and schema.
+        processor: vocabulary or tokenizer, and schema.
+        examples: all sets that were kept, or all texts.
         origin: where the rows come from, without the rows; None where that is not known.
-        news: what the table has, and lacks, beside the run that is gone on from. It names values of single rows, so it
-            is for the person who trains, and no part of ``lines``, which a model card holds.
+        remarks: what the person who trains should see, and nobody else, for they name values of single rows: what the
+            table has, and lacks, beside the run that is gone on from, and values that look wrong.
         selection: sentences on the choice of fields, where one was made.
         leaks: the audit of all columns that could be features, where it was made before some were left out.
         leaking: columns that were left out of the context as leaks.
         part_name: what the evaluated rows are called where they are no part of a split.
     """
 
-    named: ClassVar[str] = "labels"
-
     recipe: Recipe
     split: Split
     processor: "ContextualBertProcessor"
+    examples: SetTable | TextTable
     origin: RunTable | None = None
-    news: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()
     leaks: Audit | None = None
     leaking: tuple[str, ...] = ()
     part_name: str | None = None
-
-    def remarks(self) -> list[str]:
-        """Return what the person who trains should see, and nobody else: it names values of single rows."""
-        return [*self.news]
 
     @cached_property
     def datasets(self) -> dict[str, Any]:
@@ -130,7 +125,7 @@ class PreparedData:
 
     @property
     def head(self) -> str:
-        """Return the kind of the task, a key of ``TASKS``, as the data show it."""
+        """Return the kind of the task, a key of ``TASKS``."""
         return self.recipe.task.kind
 
     def encoded(self, part: str) -> Any:
@@ -138,12 +133,51 @@ class PreparedData:
         raise NotImplementedError
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
-        """The customer of each row of a part, None where the table names none."""
-        raise NotImplementedError
+        """The customer of each set or text of a part, None where the table names none.
 
-    def rows_of(self, part: str) -> pa.Table:
-        """Return the rows of the table that the data set of a part is of, in its order."""
-        raise NotImplementedError
+        Raises:
+            DataError: one is missing.
+        """
+        self.split.check_rows(self.examples)
+        rows = self.examples.rows
+        return self.customers_of(rows[np.isin(rows, self.split.rows(part))])
+
+    def customers_of(self, rows: NDArray[np.int64]) -> NDArray[np.str_] | None:
+        """The customer of each of these rows of the table, None where it names none.
+
+        Raises:
+            DataError: one is missing.
+        """
+        column = self.examples.customer
+        if column is None:
+            return None
+        # Of the one column: the others, and the items, are copied for nothing.
+        places = np.searchsorted(self.examples.rows, rows)
+        chosen = self.examples.table.select([column]).take(pa.array(places))
+        try:
+            checked_column(chosen, column, complete=True)
+        except DataError as error:
+            raise placed(error, rows, file=self.recipe.data) from error
+        return column_as_text(chosen, column)
+
+    @cached_property
+    def audit(self) -> Audit:
+        """Whether rows or customers are in two parts, or a column of the context gives away what is asked for."""
+        if self.leaks is not None:
+            return self.leaks
+        schema, origin = self.processor.schema, self.origin
+        columns = schema.columns if schema is not None else ()
+        return audit_of(self.split, self.examples, columns, groups=origin.groups if origin is not None else None)
+
+    def with_context_size(self, size: int) -> Self:
+        """The same data, the sizes of the features' embeddings scaled to ``size`` in all.
+
+        Raises:
+            DataError: the table has no column for a context.
+        """
+        if self.processor.schema is None:
+            raise DataError("has no column for a context", file=self.recipe.data, fix="Give a table with such columns.")
+        return self.with_schema(self.processor.schema.with_context_size(size))
 
     def with_silenced(self, names: Iterable[str], *, selection: Sequence[str]) -> Self:
         """The same data; these features, and no others, are not read.
@@ -152,7 +186,18 @@ class PreparedData:
             names: of the features.
             selection: sentences on the choice.
         """
-        raise NotImplementedError
+        schema = self.processor.schema
+        assert schema is not None
+        return self.with_schema(schema.with_silenced(names), selection=selection)
+
+    def with_schema(self, schema: ContextSchema, *, selection: Sequence[str] = ()) -> Self:
+        """The same data with another schema of the same columns; ``selection`` are sentences on the choice."""
+        return replace(
+            self,
+            recipe=self.recipe.on_data(schema=schema.to_dict()),
+            processor=self.processor.with_schema(schema),
+            selection=tuple(selection),
+        )
 
     @property
     def has_field_gains(self) -> bool:
@@ -169,10 +214,6 @@ class PreparedData:
         """Return the number that ids of items or tokens are below."""
         raise NotImplementedError
 
-    def names(self, part: str) -> pa.Array | None:
-        """Return the items or labels in the rows of a part, whose shares are compared; None where there are none."""
-        return None
-
     def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
         """Return sentences on what of a part was scored by a sample, or could not be ranked."""
         raise NotImplementedError
@@ -183,7 +224,14 @@ class PreparedData:
 
     def lines(self) -> list[str]:
         """Return sentences on what was read, split and found."""
-        raise NotImplementedError
+        read = [*(self.origin.lines() if self.origin is not None else ()), *self.examples.lines()]
+        audited = [*self.audit.lines(), *leak_lines(self.leaking), *self.held_out_lines()]
+        warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
+        return [*read, *self.split.lines(), *self.own_lines(), *audited, *warned, *self.selection]
+
+    def own_lines(self) -> list[str]:
+        """Return sentences on what this kind of task found in the data."""
+        return []
 
     def customer_lines(self) -> list[str]:
         """Return a sentence on new customers of the evaluated part; none if customers are not named."""
@@ -267,7 +315,7 @@ class PreparedData:
 
     def drift_lines(self, part: str) -> list[str]:
         """Return a sentence on the items, or labels, whose share differs most between training and a part."""
-        raise NotImplementedError
+        return []
 
     @property
     def num_choices(self) -> int:
@@ -399,23 +447,9 @@ def as_names(column: pa.ChunkedArray) -> NDArray[np.str_]:
     return np.asarray(canonical_array(column).to_numpy(zero_copy_only=False), dtype=np.str_)
 
 
-def customers_in(recipe: Recipe, table: pa.Table, split: Split | None) -> str | pa.ChunkedArray | None:
-    """The customers for ``infer_schema``: the recipe's column, else those that the split was made by.
-
-    Values of fewer than ten of them are not in a schema that is inferred.
-    """
-    if recipe.customer is not None:
-        return recipe.customer
-    # The column itself stays what it is to the recipe, which does not call it that of the customers.
-    return table.column(str(split.column)) if split is not None and split.by == "customer" else None
-
-
-def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]:
-    """Columns that are no feature: those beside the context, but for the customer where an override names it."""
-    learned = recipe.task.columns
-    is_feature = overrides.get(str(recipe.customer), "ignore") != "ignore"
-    kept = recipe.customer if is_feature and recipe.customer not in (*learned, *recipe.exclude) else None
-    return tuple(name for name in recipe.columns_beside_context if name != kept)
+def customers_of(examples: SetTable | TextTable) -> NDArray[np.str_] | None:
+    """The customer of each set or text, as text; None where no column names one."""
+    return column_as_text(examples.table, examples.customer) if examples.customer is not None else None
 
 
 def num_trained_by(run: Split, split: Split, part: str) -> int:
@@ -423,199 +457,3 @@ def num_trained_by(run: Split, split: Split, part: str) -> int:
     if run.data_digest != split.data_digest:
         return 0
     return int(np.isin(split.rows(part), run.rows("train")).sum())
-
-
-def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | None = None, file: str = "") -> None:
-    """Raise ConfigurationError where a schema has as context what a recipe learns or learns from.
-
-    Args:
-        schema: of the run that is gone on from, or of the recipe.
-        recipe: whose columns they are.
-        run: that brings the schema; None where the recipe has it.
-        file: of the schema, for the message, where it is from one.
-    """
-    learned = recipe.task.columns
-    for feature in schema.features if schema is not None else ():
-        if feature.column in learned:
-            named = f" (feature {feature.name!r})" if feature.name != feature.column else ""
-            fix = (
-                f"Train that run without it: --exclude {feature.column}."
-                if run is not None
-                else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
-            )
-            raise ConfigurationError(
-                f"{run or file or 'The schema'} reads {feature.column!r}{named} as context, and here it is "
-                "learned or learned from",
-                fix=fix,
-            )
-
-
-def given_schema(recipe: Recipe) -> ContextSchema:
-    """The schema that a recipe has, with its ``sensitive`` features marked.
-
-    Raises:
-        UnknownNameError: the schema reads no such column.
-    """
-    return ContextSchema.from_dict(dict(recipe.schema or {})).with_sensitive(recipe.sensitive)
-
-
-def check_brought(recipe: Recipe, *, run: str) -> None:
-    """Raise ConfigurationError where a recipe marks features that another run brings."""
-    if recipe.sensitive:
-        raise ConfigurationError(
-            f"marks features, and {run} brings them as they are",
-            setting="sensitive",
-            value=recipe.sensitive,
-            fix="Leave it out; train that run with it.",
-        )
-
-
-def withheld_lines(schema: ContextSchema | None) -> list[str]:
-    """A sentence on the sensitive features, none where there are none."""
-    names = [feature.name for feature in schema.features if feature.sensitive] if schema is not None else []
-    listed = ", ".join(map(repr, names))
-    return [f"context {listed}: sensitive, values withheld"] if names else []
-
-
-def schema_of(
-    recipe: Recipe,
-    training: pa.Table,
-    rows: NDArray[np.int64],
-    split: Split | None = None,
-    *,
-    everywhere: pa.Table,
-    left_out: Collection[str] = (),
-) -> InferredSchema | None:
-    """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
-
-    Args:
-        recipe: says which columns are no context.
-        training: the table of the training part.
-        rows: where its rows are in the file, for errors.
-        split: names the customers where the recipe does not.
-        everywhere: the rows of all parts.
-        left_out: columns of the file that the table does not have, for its rows were grouped.
-    """
-    if recipe.schema is not None:
-        schema = given_schema(recipe)
-        check_unlearned(schema, recipe)
-        check_missing_values(schema, recipe)
-        try:
-            return InferredSchema(schema.with_ranges(training), ())
-        except DataError as error:
-            raise placed(error, rows, file=recipe.data) from error
-    exclude = [name for name in recipe.columns_beside_context if name not in left_out]
-    if set(training.column_names) <= set(exclude):
-        return None
-    return inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, left_out=left_out)
-
-
-def inferred(
-    recipe: Recipe,
-    training: pa.Table,
-    rows: NDArray[np.int64],
-    split: Split | None,
-    *,
-    exclude: Sequence[str],
-    everywhere: pa.Table,
-    overrides: Mapping[str, str] | None = None,
-    left_out: Collection[str] = (),
-) -> InferredSchema:
-    """Infer the features of the training part as a recipe says.
-
-    Args:
-        recipe: says whose rows they are, how many customers a value needs, what is sensitive, how dates are written.
-        training: the table of the training part.
-        rows: where its rows are in the file, for errors.
-        split: names the customers where the recipe does not.
-        exclude: columns that are no context.
-        everywhere: the rows of all parts.
-        overrides: column -> a kind of feature or "ignore".
-        left_out: columns of the file that the table does not have, for its rows were grouped.
-
-    Raises:
-        DataError, SchemaError, UnknownNameError: as ``infer_schema``, with the row of the file.
-    """
-    try:
-        asked = SchemaSettings(
-            exclude=exclude,
-            overrides=dict(overrides or {}),
-            date_formats=recipe.reading.date_formats,
-            decimal=recipe.reading.decimal,
-            missing_values=recipe.reading.missing_values,
-            customers=customers_in(recipe, training, split),
-            min_count=recipe.min_customers,
-            max_categories=recipe.max_categories,
-            hash_buckets=recipe.hash_buckets,
-            sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
-            time=time_of(split, training, everywhere, date_formats=recipe.reading.date_formats),
-        )
-        return infer_features(training, asked, everywhere=everywhere)
-    except DataError as error:
-        raise placed(error, rows, file=recipe.data) from error
-
-
-def time_of(
-    split: Split | None, training: pa.Table, everywhere: pa.Table, *, date_formats: Sequence[str] = ()
-) -> str | None:
-    """Return the column of times that a split goes by, None where its parts do not follow one another.
-
-    Of parts that came with the data it is a column of dates in which validation and test are later than training.
-    """
-    if split is None or split.by in ("customer", "row"):
-        return None
-    if split.by == "time":
-        return split.column
-    return follows_in_time(training, everywhere, training.column_names, date_formats)
-
-
-def without_leaks(
-    schema: ContextSchema, found: Audit, overrides: Mapping[str, str] | None = None
-) -> tuple[ContextSchema, tuple[str, ...]]:
-    """Return the schema without the columns that leak what is asked for, and the names of these.
-
-    Args:
-        schema: the features that were inferred.
-        found: the audit.
-        overrides: column -> a kind; a column that one names stays.
-    """
-    kept = {*(overrides or {})}
-    leaking = tuple(name for name in found.leaking_columns if name in schema.columns and name not in kept)
-    if not leaking:
-        return schema, ()
-    return ContextSchema(features=tuple(each for each in schema.features if each.column not in leaking)), leaking
-
-
-def leak_lines(columns: Sequence[str]) -> list[str]:
-    """Return a sentence on columns that are left out of the context as leaks; none where there are none."""
-    if not columns:
-        return []
-    named = ", ".join(map(repr, columns))
-    return [
-        Message(f"left out of the context as leaks: {named}. Give {{leaks}} if they are known before.", leaks="keep")
-    ]
-
-
-def check_missing_values(schema: ContextSchema, recipe: Recipe) -> None:
-    """Raise ConfigurationError where a schema that is given does not take a value for missing that a recipe names."""
-    for each in recipe.reading.missing_values:
-        column, sign, value = each.rpartition("=")
-        readers = [feature for feature in schema.features if feature.column == column]
-        if sign and any(value not in feature.missing_words for feature in readers):
-            raise ConfigurationError(
-                f"missing_values: {each!r} is not under 'missing' of the feature {readers[0].name!r} of the schema",
-                fix="Make the schema with it, or leave it out.",
-            )
-
-
-def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
-    """Return warnings about values of the features' columns that look alike, such as 'Party' and 'party'.
-
-    They name values of single rows, so they are for the person who trains. Values of sensitive features are not named.
-    """
-    found: list[str] = []
-    for feature in schema.features if schema is not None else ():
-        if feature.cells == "codes" and not feature.sensitive:
-            names = sorted(feature.distinct_values(training.column(feature.column).combine_chunks()))
-            found += alike_warning(names, what=f"context {feature.name!r}:", each="a value")
-    return found

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.evaluation import AnswerPredictions, Provenance, Report, Scores, evaluate_scores
-from contextual_bert.inference import ScoredSet, segment_labels, set_index
+from contextual_bert.inference import segment_labels, set_index
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.environment import commit, hardware
 from contextual_bert.runs.prepared_data import PreparedData
@@ -25,7 +25,7 @@ TRUE_ANSWER = "true answer"
 
 def report_on(
     part: str,
-    scored: ScoredSet,
+    scored: Scores,
     ready: PreparedData,
     *,
     segments: Mapping[str, Any],
@@ -43,16 +43,16 @@ def report_on(
         known_customers: those of the training part, None where it names none or is not there.
     """
     dataset, customers = ready.datasets[part], ready.customers(part)
-    index = set_index(dataset, scored.scores.example_id)
+    index = set_index(dataset, scored.example_id)
     report = evaluate_scores(
-        scored.scores,
+        scored,
         clusters=customers[index] if customers is not None else None,
         cold_customers=cold_rows(customers, known_customers, index),
         segments=segments,
         num_items=ready.num_choices,
         settings=ready.settings,
         provenance=provenance(ready, seed=seed),
-        unscored=ready.unscored(part, scored.scores),
+        unscored=ready.unscored(part, scored),
     )
     return replace(report, num_possible_rows=scored.num_possible)
 

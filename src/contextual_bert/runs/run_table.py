@@ -10,11 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.dates import date_formats_of
-from contextual_bert.data import Groups, group_rows, read_table
+from contextual_bert.data import Groups, SetTable, TextTable, group_rows, read_sets, read_table
 from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
@@ -23,7 +24,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.encode import naming
 from contextual_bert.runs.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import LabelTask
+from contextual_bert.training.tasks import LabelTask, TextTask
 
 __all__ = ["RunTable", "read_data"]
 
@@ -64,6 +65,35 @@ class RunTable:
         """
         with in_its_file(self.parts.files, self.parts.sizes), placing(self.groups):
             yield
+
+    def examples(
+        self, recipe: Recipe, *, count_rows: NDArray[np.int64] | None, min_count: int | None = None
+    ) -> SetTable | TextTable:
+        """Return the sets or texts of the table.
+
+        Args:
+            recipe: names the columns, and says which items and sets are kept.
+            count_rows: rows in which items are counted: those of the training part; None for all.
+            min_count: how often an item must be there, in place of the recipe's number.
+
+        Raises:
+            DataError, UnknownNameError: as ``read_sets``. Cells of texts are not looked at.
+        """
+        task, customer = recipe.task, recipe.customer
+        if isinstance(task, TextTask):
+            names: dict[str, str | None] = {"second": task.second, "label": getattr(task, "label", None)}
+            return TextTable.of(self.table, text=task.text, **names, customer=customer)
+        policy = recipe.set_task.policy
+        return read_sets(
+            self.table,
+            items=recipe.set_task.items,
+            on_bad_row=recipe.reading.on_bad_row,
+            policy=policy if min_count is None else replace(policy, min_count=min_count),
+            file=recipe.data,
+            customer=customer,
+            time=recipe.time,
+            count_rows=count_rows,
+        )
 
     def lines(self) -> list[str]:
         """Return sentences on joined files and grouped rows; none for one file with one row a set."""

@@ -12,10 +12,9 @@ from transformers import PreTrainedModel, set_seed
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation import Cost, Report
+from contextual_bert.evaluation import Cost, Report, Scores
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.frames import Frame
-from contextual_bert.inference import ScoredSet
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs.card import write_card
 from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, recipe_digest
@@ -24,7 +23,6 @@ from contextual_bert.runs.learned import with_shares
 from contextual_bert.runs.membership import with_membership
 from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
 from contextual_bert.runs.model_training import make_trainer, train
-from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import check_conditioning, check_kind, keeps_weights
 from contextual_bert.runs.reporting import cluster_numbers, report_on
 from contextual_bert.runs.resources import PeakMemory, TrainingClock
@@ -50,7 +48,7 @@ from contextual_bert.runs.run_files import (
     write_recipe,
 )
 from contextual_bert.runs.selected_fields import with_selected_fields
-from contextual_bert.runs.tasks import prepare_for, task_of
+from contextual_bert.runs.tasks import Task, prepare
 from contextual_bert.runs.text_baselines import processor_of
 from contextual_bert.training import (
     Bars,
@@ -65,7 +63,7 @@ def run(
     output: Path,
     *,
     table: Frame | None = None,
-    prepared: PreparedData | None = None,
+    prepared: Task | None = None,
     is_resumed: bool = False,
     is_overwritten: bool = False,
     is_quiet: bool = False,
@@ -115,7 +113,7 @@ def _run(
     recipe: Recipe,
     output: Path,
     *,
-    prepared: PreparedData | None,
+    prepared: Task | None,
     table: Frame | None,
     is_resumed: bool,
     is_overwritten: bool,
@@ -126,25 +124,25 @@ def _run(
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
     ready = prepared
     if ready is None:
-        ready = prepare_for(recipe, source=table)
+        ready = prepare(recipe, source=table)
         with counting("choosing the fields of the context", is_quiet=is_quiet) as progress:
             ready = with_selected_fields(
                 ready, [recipe], remembered=[output] if checkpoint is not None else [], progress=progress
             )
-    recipe, task, evaluated_part = ready.resolve(recipe), task_of(ready), ready.evaluated_part
+    recipe, evaluated_part = ready.resolve(recipe), ready.evaluated_part
     digest = recipe_digest(recipe, digests=ready.digests)
     if checkpoint is not None:
         check_same_recipe(recipe, output, digests=ready.digests)
         check_resumable(checkpoint, recipe, digest=digest)
     has_validation = "validation" in ready.datasets
-    defaults = task.default_training(recipe)
+    defaults = ready.default_training(recipe)
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=defaults)
     num_devices = arguments.world_size * max(1, arguments.n_gpu)
     if checkpoint is not None and not is_trained(checkpoint):
         check_same_devices(output, num_devices=num_devices)
         arguments.eval_on_start = False  # it is no start: the checkpoint's epoch was evaluated
     set_seed(recipe.seed)
-    model = task.build_model(recipe)
+    model = ready.build_model(recipe)
     if is_overwritten:
         (clear_run if arguments.process_index == 0 else await_clearing)(output)
     clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
@@ -152,23 +150,23 @@ def _run(
         is_quiet, bars = True, None
     elif bars is None and not is_quiet:
         bars = progress_bars()
-    fitted, history, trainer = task.fit(recipe, model), [], None
+    fitted, history, trainer = ready.fit(recipe, model), [], None
     if fitted is None:
-        trainer = make_trainer(task, recipe, model, arguments, [clock, CheckpointFiles(digest)], bars=bars)
+        trainer = make_trainer(ready, recipe, model, arguments, [clock, CheckpointFiles(digest)], bars=bars)
     if arguments.process_index == 0:
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
     if trainer is not None:
         history = train(trainer, checkpoint, bars=bars)
-    model = task.finished(recipe, model)
-    cost = Cost(task.count(model), clock.seconds, memory.bytes())
+    model = ready.finished(recipe, model)
+    cost = Cost(ready.count(model), clock.seconds, memory.bytes())
     model.eval()
     if isinstance(model, PreTrainedModel):
         model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
-    scored: dict[str, ScoredSet] = {}
+    scored: dict[str, Scores] = {}
     reports: dict[str, Report] = {}
     for part in (part for part in ("validation", "test") if part in ready.datasets):
         with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
-            scored[part] = task.score(
+            scored[part] = ready.score(
                 recipe,
                 model,
                 part,
@@ -176,7 +174,7 @@ def _run(
                 is_shared=arguments.world_size > 1,
                 progress=progress,
             )
-        segments = task.segments(part, scored[part])
+        segments = ready.segments(part, scored[part])
         reports[part] = report_on(
             part,
             scored[part],
@@ -188,7 +186,7 @@ def _run(
     if evaluated_part is not None:
         chosen_by = "validation" if "validation" in scored else evaluated_part
         reports[evaluated_part] = with_shares(
-            reports[evaluated_part], scored[chosen_by], task, recipe, model, part=chosen_by, arguments=arguments
+            reports[evaluated_part], scored[chosen_by], ready, recipe, model, part=chosen_by, arguments=arguments
         )
         with counting("scoring a sample of the training part", is_quiet=is_quiet) as progress:
             reports[evaluated_part] = with_membership(
@@ -227,7 +225,7 @@ def _run(
     return reports[evaluated_part] if evaluated_part is not None else None
 
 
-def write_run(output: Path, recipe: Recipe, ready: PreparedData, model: nn.Module, results: Mapping[str, Any]) -> None:
+def write_run(output: Path, recipe: Recipe, ready: Task, model: nn.Module, results: Mapping[str, Any]) -> None:
     """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
     reports: Mapping[str, Report] = results["reports"]
     with replacing_directory(output, last=METRICS_FILE) as folder:
@@ -239,7 +237,7 @@ def write_run(output: Path, recipe: Recipe, ready: PreparedData, model: nn.Modul
         ready.split.save(folder / "split.json")
         part = ready.evaluated_part
         if part is not None:
-            scores = results["scored"][part].scores
+            scores = results["scored"][part]
             save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
         lines = [*ready.lines(), *lines_on_steps(recipe, results["arguments"], num_rows=len(ready.datasets["train"]))]
         resolved = {

@@ -14,20 +14,20 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data.splits import split_by_time
 from contextual_bert.errors import ContextualBertError
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import POPULARITY
 from contextual_bert.runs.run_files import CHECKPOINTS
+from contextual_bert.runs.tasks import Task
 from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 
 def with_selected_fields(
-    ready: PreparedData,
+    ready: Task,
     recipes: Iterable[Recipe],
     *,
     remembered: Iterable[Path] = (),
     progress: Callable[[int, int], None] | None = None,
-) -> PreparedData:
+) -> Task:
     """Return the data with the fields silenced that the training part shows to say nothing.
 
     Nothing is chosen for answers to questions, for methods without a context, with ``field_selection="off"``, for a run
@@ -87,7 +87,7 @@ def remembered_names(directories: Iterable[Path], schema: ContextSchema) -> tupl
     return None
 
 
-def cluster_codes(ready: PreparedData) -> NDArray[np.int64]:
+def cluster_codes(ready: Task) -> NDArray[np.int64]:
     """Return a number for the customer of each training row; without customers each row has its own."""
     customers = ready.customers("train")
     if customers is None:
@@ -95,11 +95,11 @@ def cluster_codes(ready: PreparedData) -> NDArray[np.int64]:
     return np.unique(customers, return_inverse=True)[1].astype(np.int64)
 
 
-def folds_of(ready: PreparedData, clusters: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def folds_of(ready: Task, clusters: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the places of the rows that are asked about in each fold: of a split by time those of the later half."""
     if ready.split.by != "time" or ready.split.column is None:
         return folds_by_cluster(clusters)
-    times = ready.rows_of("train").select([ready.split.column])
+    times = ready.split.select(ready.examples, "train").table.select([ready.split.column])
     formats = ready.recipe.reading.date_formats
     parts = split_by_time(times, ready.split.column, validation=0.5, test=0.0, date_formats=formats).assignment
     return [np.flatnonzero(parts == 1)]

@@ -14,11 +14,11 @@ from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.json_text import json_text
 from contextual_bert.runs.few_targets import commonest_targets
 from contextual_bert.runs.narrative import findings
-from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
 from contextual_bert.runs.reporting import groups_of, provenance_of_runs
 from contextual_bert.runs.run_files import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
 from contextual_bert.runs.sweep import run_directory, train_missing
+from contextual_bert.runs.tasks import Task
 from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
 
@@ -49,7 +49,7 @@ def study(
     recipes: Sequence[Recipe],
     output: Path,
     *,
-    prepared: PreparedData,
+    prepared: Task,
     peers: Peers | None = None,
     is_report_only: bool = False,
     num_jobs: int = 1,
@@ -146,7 +146,7 @@ def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
     ).one_mask_from_epoch
 
 
-def _unranked(directory: Path, ready: PreparedData) -> list[str]:
+def _unranked(directory: Path, ready: Task) -> list[str]:
     """Return sentences on the evaluated items that training lacks, and that no run counts."""
     metrics = load_metrics(directory)
     try:

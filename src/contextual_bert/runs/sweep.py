@@ -26,18 +26,17 @@ from contextual_bert.errors import ConfigurationError, joined
 from contextual_bert.evaluation import Role, Run
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.runs.model_factory import training_lines
-from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import BASELINES, check_jobs
 from contextual_bert.runs.run_directories import check_same_recipe
 from contextual_bert.runs.run_files import is_complete, load_run
 from contextual_bert.runs.runner import run
-from contextual_bert.runs.tasks import task_of
+from contextual_bert.runs.tasks import Task
 from contextual_bert.runs.termination import EXIT_CODE
 from contextual_bert.training import Bars, emulation_lines, progress_bars
 from contextual_bert.training.recipe import Recipe
 
 Say = Callable[[str], None]
-Planned = tuple[Recipe, PreparedData]
+Planned = tuple[Recipe, Task]
 SECONDS_BETWEEN_NOTES = 0.5
 
 
@@ -62,7 +61,6 @@ def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1
 
 
 def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> list[Run]:
-    tasks = {ready: task_of(ready) for _, ready in planned}
     missing: list[Planned] = []
     for recipe, ready in planned:
         folder = run_directory(output, recipe)
@@ -71,12 +69,12 @@ def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, s
             say(f"{folder}: complete, not run again")
         else:
             # A mistake in the last row is found before hours are spent on the first.
-            tasks[ready].check(ready.resolve(recipe))
+            ready.check(ready.resolve(recipe))
             missing.append((recipe, ready))
     told = [line for each, _ in missing for line in emulation_lines(each.device, each.dtype)]
     for each, ready in missing:
         own = ready.resolve(each)
-        lines = training_lines(own, ready, defaults=tasks[ready].default_training(own))
+        lines = training_lines(own, ready, defaults=ready.default_training(own))
         told += [joined(f"{each.label}: ", line) for line in lines]
     for line in dict.fromkeys(told):
         say(line)
@@ -157,7 +155,7 @@ class _Job:
         bars: that show how far it is.
     """
 
-    def __init__(self, recipe: Recipe, ready: PreparedData, folder: Path, *, num_threads: int, bars: Bars) -> None:
+    def __init__(self, recipe: Recipe, ready: Task, folder: Path, *, num_threads: int, bars: Bars) -> None:
         self.folder, self.label = folder, f"{recipe.label}, seed {recipe.seed}"
         self._told = (recipe, folder, ready, num_threads, logging.get_verbosity())
         self._bars = bars

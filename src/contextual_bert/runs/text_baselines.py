@@ -5,7 +5,7 @@ It trains nothing. How a baseline works is its own file's matter, in ``baselines
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from torch import Tensor, nn
@@ -22,7 +22,6 @@ from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
@@ -32,6 +31,9 @@ from contextual_bert.runs.registry import (
     TEXT_BASELINES,
 )
 from contextual_bert.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from contextual_bert.runs.tasks.text import TextModelTask
 
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
 
@@ -47,7 +49,7 @@ def baselines_of(head: str) -> list[str]:
     return {"classification": of_texts, "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
 
 
-def check_baseline(recipe: Recipe, ready: PreparedTexts) -> None:
+def check_baseline(recipe: Recipe, ready: "TextModelTask") -> None:
     """Raise ConfigurationError for a baseline that cannot learn what these texts have."""
     possible = baselines_of(ready.head)
     if recipe.conditioning not in possible:
@@ -58,7 +60,7 @@ def check_baseline(recipe: Recipe, ready: PreparedTexts) -> None:
         )
 
 
-def baseline_on_texts(recipe: Recipe, ready: PreparedTexts) -> LabelModel | LogisticBaseline:
+def baseline_on_texts(recipe: Recipe, ready: "TextModelTask") -> LabelModel | LogisticBaseline:
     """The model of a baseline that is none of BERT's own heads."""
     if recipe.conditioning in LOGISTIC:
         return LogisticBaseline(ready, recipe.conditioning)
@@ -66,14 +68,14 @@ def baseline_on_texts(recipe: Recipe, ready: PreparedTexts) -> LabelModel | Logi
         model = label_model(config_of(recipe, ready), ready.processor.tokenizer)
     else:
         model = _on_frozen_bert(recipe, ready)
-        if ready.task.is_ordinal:
+        if ready.recipe.text_task.is_ordinal:
             give_ordinal_head(model)
     if ready.head == "classification" and recipe.conditioning not in FITTED_BASELINES:
         start_at_shares(model.head.output, ready.label_counts)
     return model
 
 
-def config_of(recipe: Recipe, ready: PreparedTexts) -> TextBaselineConfig:
+def config_of(recipe: Recipe, ready: "TextModelTask") -> TextBaselineConfig:
     """Return the configuration of a baseline that can be deployed."""
     context = {name: values.numpy() for name, values in ready.datasets["train"].context.items()}
     return TextBaselineConfig(
@@ -81,7 +83,7 @@ def config_of(recipe: Recipe, ready: PreparedTexts) -> TextBaselineConfig:
         labels=ready.labels,
         layout=_layout_of(recipe, ready),
         has_tags=ready.head == "tagging",
-        is_ordinal=ready.task.is_ordinal,
+        is_ordinal=ready.recipe.text_task.is_ordinal,
         rarely_missing=tuple(rarely_missing(context)),
         **{name: recipe.training[name] for name in ("context_dropout", "field_dropout") if name in recipe.training},
     )
@@ -92,15 +94,16 @@ def processor_of(recipe: Recipe, processor: ContextualBertProcessor) -> Contextu
     return processor.with_context_as("text") if recipe.conditioning == CONTEXT_AS_TEXT else processor
 
 
-def words_of(ready: PreparedTexts) -> dict[str, dict[str, Tensor]]:
+def words_of(ready: "TextModelTask") -> dict[str, dict[str, Tensor]]:
     """Part -> its context in words."""
     processor = ready.processor.with_context_as("text")
-    rows = {part: ready.table.take(pa.array(texts.example_ids.numpy())) for part, texts in ready.datasets.items()}
+    table, datasets = ready.examples.table, ready.datasets
+    rows = {part: table.take(pa.array(texts.example_ids.numpy())) for part, texts in datasets.items()}
     encoded = {part: processor.encode_columns(table) for part, table in rows.items()}
     return {part: context.tensors for part, context in encoded.items() if context is not None}
 
 
-def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: PreparedTexts, *, num_positions: int) -> None:
+def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: "TextModelTask", *, num_positions: int) -> None:
     """Raise ConfigurationError unless a text and its context in words are read whole."""
     for part, columns in words.items():
         num_words = 1 + sum(values.shape[1] for values in columns.values())  # and [SEP]
@@ -108,20 +111,20 @@ def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: PreparedTexts, 
         if length + num_words > num_positions:
             raise ConfigurationError(
                 f"{CONTEXT_AS_TEXT!r}: as text the context of the {part} part has up to {num_words} tokens, "
-                f"its texts have up to {length}, and {ready.task.bert} reads {num_positions}",
+                f"its texts have up to {length}, and {ready.recipe.text_task.bert} reads {num_positions}",
                 fix=Message("Give a smaller {max_length}, or leave a column out with exclude.", max_length=NAME),
             )
 
 
-def _layout_of(recipe: Recipe, ready: PreparedTexts) -> tuple[FeatureLayout, ...]:
+def _layout_of(recipe: Recipe, ready: "TextModelTask") -> tuple[FeatureLayout, ...]:
     """The features of the context that a baseline reads."""
     schema = ready.processor.schema
     return schema.layout if schema is not None and has_context(recipe) else ()
 
 
-def _on_frozen_bert(recipe: Recipe, ready: PreparedTexts) -> LabelModel:
+def _on_frozen_bert(recipe: Recipe, ready: "TextModelTask") -> LabelModel:
     """MA-BERT's controls BERT Concat (text) and BERT Concat (word)."""
-    bert = ContextualBertModel.from_bert(ready.task.bert, schema=None, conditioning="none")
+    bert = ContextualBertModel.from_bert(ready.recipe.text_task.bert, schema=None, conditioning="none")
     parts = LastHidden(bert), partial(vector_of_text, pooling=ready.pooling)
     sizes: dict[str, Any] = {
         "hidden_size": bert.config.hidden_size,

@@ -1,4 +1,4 @@
-"""Inspection of a table of texts before training: lengths, labels, features, faults.
+"""What ``inspect`` says of the texts of a table: lengths, labels, faults.
 
 A cell that ``train`` would stop at is counted and not raised, so that one look shows all that there is to mend. It
 loads a tokenizer only where it is asked to, no weights, and trains nothing.
@@ -14,35 +14,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert import inference, models, runs  # loaded when used: words are counted without transformers
-from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
-from contextual_bert.context import ContextSchema, canonical
-from contextual_bert.data import Split, reading_lines
+from contextual_bert.arrow_types import decoded, is_list, is_text
+from contextual_bert.context import canonical
+from contextual_bert.data import Split
 from contextual_bert.data.answers import find_answers
-from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_audit import joined_words
+from contextual_bert.data.text_table import label_values
 from contextual_bert.errors import DataError, Message, place_of_row
 from contextual_bert.evaluation import has_grades
-from contextual_bert.frames import Frame
-from contextual_bert.runs.audits import audit_of_texts
-from contextual_bert.runs.inspection import (
-    Inspection,
-    by_time_lines,
-    check_columns,
-    fault_lines,
-    noted_leaks,
-    overridden_codes,
-    shift_lines,
-    split_of,
-)
-from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
-from contextual_bert.runs.prepared_data import (
-    alike_values,
-    inferred,
-    leak_lines,
-    not_context,
-    without_leaks,
-)
-from contextual_bert.runs.run_table import RunTable, read_data
+from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_warnings
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask
 
@@ -54,109 +34,40 @@ _BEGIN = "B-"
 _STOP = "train stops there; fill them in or leave the rows out"
 
 
-def inspect_texts(
-    recipe: Recipe,
-    *,
-    overrides: Mapping[str, str] | None = None,
-    source: Frame | None = None,
-    has_tokens: bool = True,
-) -> Inspection:
-    """Look at the table of texts of a recipe.
-
-    Args:
-        recipe: the table, its columns and the split, as for ``run``.
-        overrides: column -> a kind of feature or "ignore".
-        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
-        has_tokens: count the texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it,
-            nor is there one without a checkpoint.
-
-    Raises:
-        ConfigurationError: the recipe is for sets.
-        CheckpointError: no tokenizer there.
-        DataError, UnknownNameError: a column that is missing or of another type.
-
-    Example:
-        >>> from contextual_bert.training import Classification
-        >>> table = pa.table({"text": ["so it goes", "and so"] * 50, "mood": ["good", "bad"] * 50})
-        >>> recipe = Recipe(data="t.csv", task=Classification(checkpoint="bert-base-uncased", label="mood"))
-        >>> inspect_texts(recipe, source=table, has_tokens=False).reading[1]
-        'words a text: 2 to 3, half of them have 2 or fewer, 95% have 3 or fewer'
-    """
-    task = recipe.text_task
-    rows = read_data(recipe, source, codes=overridden_codes(overrides or {}))
-    with rows.placed():
-        return _inspected(recipe, task, rows, overrides=overrides, has_tokens=has_tokens)
-
-
-def _inspected(
-    recipe: Recipe, task: AnyTextTask, origin: RunTable, *, overrides: Mapping[str, str] | None, has_tokens: bool
-) -> Inspection:
-    table = origin.table
-    overrides = dict(overrides or {})
-    exclude = not_context(recipe, overrides)
-    check_columns((*exclude, *overrides, *recipe.sensitive), table, file=recipe.data)
-    split, sentence = split_of(recipe, table, sizes=origin.sizes)
-    rows = split.rows("train") if split is not None else np.arange(table.num_rows)
-    training = table.take(pa.array(rows))
-    everywhere = split.rows_in_a_part(table) if split is not None else table
-    found = inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, overrides=overrides)
-    looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
-    if task.answer is not None:
-        looks.append(_answers(table, recipe, task))
-    else:
-        looks.append(_labels(table, recipe, task, split) if task.label is not None else _Look([_HIDDEN], []))
-    kept = {note.column for note in found.notes if note.kind is not None}
-    columns = [name for name in table.column_names if name in kept]
-    leaks = audit_of_texts(recipe, split, table, columns) if split is not None else None
-    schema, leaking = found.schema, tuple[str, ...]()
-    if leaks is not None and recipe.leaks == "drop":
-        schema, leaking = without_leaks(schema, leaks, overrides)
-    return Inspection(
-        schema=schema if schema.features else None,
-        is_split=split is not None,
-        notes=noted_leaks(found.notes, leaking),
-        num_rows=len(training),
-        reading=(*reading_lines(table), *origin.lines(), *(line for look in looks for line in look.lines)),
-        basis=(sentence, *by_time_lines(recipe, found, training, overrides, split=split)),
-        faults=(
-            *(fault for look in looks for fault in look.faults),
-            *(fault_lines(leaks) if leaks is not None else []),
-            *leak_lines(leaking),
-            *_shift_lines(recipe, task, table, split, found.schema),
-            *found.warnings(),
-            *alike_values(found.schema, training),
-        ),
-    )
-
-
-def _shift_lines(
-    recipe: Recipe, task: AnyTextTask, table: pa.Table, split: Split | None, schema: ContextSchema
-) -> list[str]:
-    """Return what ``train`` will say of differences between the parts; nothing where the table cannot be split."""
-    if split is None:
-        return []
-    tables = {part: table.take(pa.array(split.rows(part))) for part in PARTS}
-    names: dict[str, pa.Array] = {}
-    if task.label is not None and is_single(value_type(table.schema.field(task.label).type)):
-        names = {part: label_values(each[task.label]).combine_chunks() for part, each in tables.items()}
-    rows = {part: split.rows(part) for part in PARTS}
-    return shift_lines(
-        tables, names, schema=schema, customer=recipe.customer, what="labels", rows=rows, file=recipe.data
-    )
-
-
-_HIDDEN = "no --label: hidden words are learned (masked language model)"
-
-
 @dataclass(frozen=True)
-class _Look:
-    """Sentences on what was found, and on what is wrong with it."""
+class Look:
+    """Sentences on what a kind of data holds, and on what is wrong with it."""
 
     lines: list[str]
     faults: list[str]
 
 
-def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bool) -> _Look:
+_HIDDEN = "no --label: hidden words are learned (masked language model)"
+
+
+def look_at_texts(table: pa.Table, recipe: Recipe, split: Split | None, *, has_tokens: bool = True) -> Look:
+    """Say how long the texts are, which labels, tags or answers they have, and which cells ``train`` would stop at.
+
+    Args:
+        table: all texts.
+        recipe: names the columns and the checkpoint.
+        split: of the table, None where it cannot be split.
+        has_tokens: count the texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it.
+
+    Raises:
+        CheckpointError: no tokenizer there.
+        DataError, UnknownNameError: a column that is missing or of another type.
+    """
+    task = recipe.text_task
+    looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
+    if task.answer is not None:
+        looks.append(_answers(table, recipe, task))
+    else:
+        looks.append(_labels(table, recipe, task, split) if task.label is not None else Look([_HIDDEN], []))
+    return Look([line for look in looks for line in look.lines], [fault for look in looks for fault in look.faults])
+
+
+def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bool) -> Look:
     """Inspect the number and length of the texts, and texts with nothing to read."""
     lines, faults = [f"{table.num_rows:,} rows"], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
@@ -181,10 +92,10 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
     if has_tokens and task.checkpoint is not None and readable.any():
         tokens = _tokens(table.take(pa.array(np.flatnonzero(readable))), recipe, task)
         lines, faults = lines + tokens.lines, faults + tokens.faults
-    return _Look(lines, faults)
+    return Look(lines, faults)
 
 
-def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
+def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     """Inspect the length of the texts in tokens, and the number of cut texts."""
     processor = runs.reader_of(recipe) or models.ContextualBertProcessor.from_bert(task.bert)
     longest = processor.tokenizer.model_max_length
@@ -205,21 +116,21 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
         f"warning: {task.bert} reads at most {longest:,} tokens: with {{max_length}} train stops there",
         max_length=limit,
     )
-    return _Look(lines, [beyond] if limit > longest else [])
+    return Look(lines, [beyond] if limit > longest else [])
 
 
-def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: "ContextualBertProcessor") -> _Look:
+def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: "ContextualBertProcessor") -> Look:
     """Inspect the number of windows of the questions and their texts."""
     columns = {"question": str(task.question), "text": task.text}
     try:
         found = inference.encode_questions(table, processor, **columns, max_length=task.max_length)
     except DataError as error:
-        return _Look([], [f"error: {error.moved(file=recipe.data, row=None)}"])
+        return Look([], [f"error: {error.moved(file=recipe.data, row=None)}"])
     sizes = found.dataset.sizes
-    return _Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
+    return Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
 
 
-def _answers(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
+def _answers(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     """Inspect the number of answered questions, and answers that are not in their texts."""
     texts, name = table.column(task.text).cast(pa.string()).to_pylist(), str(task.answer)
     try:
@@ -230,10 +141,10 @@ def _answers(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> _Look:
     has_none = (starts == 0) & (ends == 0)
     lines = [f"{int((~has_none).sum()):,} of {len(has_none):,} questions have an answer in {name!r}"]
     fault = "error: {}: train stops there; give each letter by letter, and where it begins where that is named"
-    return _Look(lines, _counted(starts < 0, f"answers in {name!r} are not in their texts", fault))
+    return Look(lines, _counted(starts < 0, f"answers in {name!r} are not in their texts", fault))
 
 
-def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | None) -> _Look:
+def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | None) -> Look:
     """The labels or tags and their shares, and what is wrong with them."""
     name = str(task.label)
     column, words = table.column(name), table.column(task.text)
@@ -256,7 +167,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
     try:
         names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal, order=task.order)
     except DataError as error:
-        return _Look([], [*faults, f"error: {error}"])
+        return Look([], [*faults, f"error: {error}"])
     counted = pc.value_counts(label_values(column).drop_null()).to_pylist()
     counts = dict.fromkeys(names, 0)
     for each in counted:
@@ -264,7 +175,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
     if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)
-    return _Look(lines, [*faults, *label_warnings(table, names, name, split)])
+    return Look(lines, [*faults, *label_warnings(table, names, name, split)])
 
 
 def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: AnyTextTask, *, has_tags: bool) -> list[str]:

@@ -1,10 +1,12 @@
 """Start of a run on texts: a BERT checkpoint, or an earlier run with a context."""
 
 from collections.abc import Sequence
+from hashlib import file_digest, sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from contextual_bert.context import ContextSchema
-from contextual_bert.data import Split
+from contextual_bert.data import Split, TextTable
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
 from contextual_bert.inference.saved_files import holds_baseline
 from contextual_bert.manifest import check_manifest
@@ -12,11 +14,17 @@ from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.warm_start import context_config
 from contextual_bert.runs.label_names import some_labels
-from contextual_bert.runs.prepared_data import check_brought, check_unlearned, num_trained_by
+from contextual_bert.runs.prepared_data import num_trained_by
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directories import is_run, load_recipe
+from contextual_bert.runs.run_files import SCORES_FILE
+from contextual_bert.runs.run_schema import check_brought, customers_in
+from contextual_bert.runs.text_vocabulary import processor_of_words
 from contextual_bert.training import SetCompletion
 from contextual_bert.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from contextual_bert.runs.tasks.text import TextModelTask
 
 CLASSIFIER = "classifier.weight"
 NO_MASKED_LM_HEAD = (
@@ -77,7 +85,6 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
             fix="Give the folder of a whole run, with processor_config.json and tokenizer.json.",
         ) from error
     schema = processor.schema
-    check_brought(recipe, run=task.checkpoint)
     if recipe.exclude:
         raise ConfigurationError(
             f"says what of the table is no context, and {task.checkpoint} brings the features",
@@ -85,11 +92,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
             value=recipe.exclude,
             fix="Leave it out.",
         )
-    if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(schema):
-        raise ConfigurationError(
-            f"{task.checkpoint} was trained with another schema", fix="Leave --schema out: the run brings its own."
-        )
-    check_unlearned(schema, recipe, run=task.checkpoint)
+    check_brought(schema, recipe, run=task.checkpoint)
     processor.tokenizer.model_max_length = config.max_position_embeddings  # not what that run was cut to
     return processor
 
@@ -144,5 +147,64 @@ def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_poole
         lines.append(
             f"warning: {checkpoint} has no pooler, through which the label is read: the weights bert.pooler.* start at "
             "random. To read the label from the mean over the text, give classifier_pooling='mean'."
+        )
+    return lines
+
+
+def checkpoint_digest(checkpoint: str) -> str | None:
+    """Return the hash of the weights in a folder, or of a run's scores, which stay where weights are not kept.
+
+    Args:
+        checkpoint: folder or name on the Hub, of which nothing is known.
+    """
+    folder = Path(checkpoint)
+    kinds = (sorted(folder.glob(name)) for name in (SCORES_FILE, "*.safetensors", "*.bin"))
+    files = next(filter(None, kinds), [])
+    total = sha256()
+    for path in files:
+        with path.open("rb") as file:
+            total.update(file_digest(file, "sha256").digest())
+    return total.hexdigest() if files else None
+
+
+def first_processor(
+    recipe: Recipe, split: Split, texts: TextTable, schema: ContextSchema | None
+) -> ContextualBertProcessor:
+    """Return a processor with the tokenizer of the checkpoint; without one, of the words of the training texts."""
+    task = recipe.text_task
+    if task.checkpoint is not None:
+        return ContextualBertProcessor.from_bert(task.checkpoint, schema)
+    training = split.select(texts, "train").table
+    customers = customers_in(recipe, training, split)
+    return processor_of_words(
+        [training.column(name) for name in task.text_columns],
+        schema,
+        min_customers=recipe.min_customers,
+        customers=training.column(customers) if isinstance(customers, str) else customers,
+    )
+
+
+def vocabulary_lines(ready: "TextModelTask") -> list[str]:
+    """Return sentences on the words that are the tokens; nothing where a checkpoint brings its own."""
+    if ready.recipe.text_task.checkpoint is not None:
+        return []
+    tokenizer: Any = ready.processor.tokenizer
+    num_words = len(tokenizer) - len(tokenizer.all_special_ids)
+    fewest = ready.recipe.min_customers
+    has_customers = customers_in(ready.recipe, ready.examples.table, ready.split) is not None
+    whose = f"{fewest:,} customers or more wrote" if has_customers else f"{fewest:,} texts or more have"
+    lines = [f"no checkpoint: the tokens are the {num_words:,} words that {whose}"]
+    for part, texts in ready.texts.items():
+        ids = texts.dataset.input_ids
+        num_tokens = len(ids) - 2 * len(texts.dataset)
+        share = int((ids == tokenizer.unk_token_id).sum()) / max(num_tokens, 1)
+        lines.append(f"{part}: {share:.1%} of the words are others, and read as [UNK]")
+    if not num_words:
+        lines.append(
+            Message(
+                "warning: no word is left, so ngrams, cnn and bilstm tell no two texts apart. Give a smaller "
+                "{min_customers}.",
+                min_customers=NAME,
+            )
         )
     return lines

@@ -300,6 +300,7 @@ class Recipe:
             "Stop after so many epochs without a better validation cross-entropy, of tags accuracy, or whatever "
             "--set metric_for_best_model=NAME says: accuracy, macro_f1, rmse, entity_f1, mrr, recall@5 ...",
             TRAINING,
+            minimum=1,
         ),
     ] = None
     device: Annotated[
@@ -416,11 +417,14 @@ class Recipe:
         of_task = {each.name for each in fields(task) if each.init}
         for name, value in values.items():
             if name not in own and name not in of_task:
-                other = "sets of items, and this is a table of texts"
-                other = other if isinstance(task, TextTask) else "texts, and this is a table of sets of items"
+                theirs = [
+                    kind.noun
+                    for kind in training.TASK_SETTINGS.values()
+                    if name in {each.name for each in fields(kind)}
+                ]
                 advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
                 raise ConfigurationError(
-                    f"is for {other}",
+                    f"is for {' and '.join(theirs) or 'no task'}, and this is for {task.noun}",
                     setting=name,
                     value=value,
                     fix=f"{advice}.",

@@ -1,7 +1,7 @@
 """Check the settings of a recipe when it is made: each value by itself, and those that go together."""
 
 import re
-from typing import cast, get_args
+from typing import cast
 
 from contextual_bert import data, evaluation  # they import numpy when used: a value that is not allowed comes first
 from contextual_bert.context.limits import MAX_BUCKETS
@@ -13,17 +13,13 @@ from contextual_bert.errors import (
     UnknownNameError,
     did_you_mean,
 )
+from contextual_bert.options import check_declared
 from contextual_bert.training.model_fields import check_fields
 from contextual_bert.training.recipe import (
     BEST_METRIC,
     READY_PARTS,
     SPLIT_FIELDS,
-    FieldSelection,
-    ItemVectors,
-    Leaks,
     Recipe,
-    SplitBy,
-    TrainedWeights,
 )
 from contextual_bert.training.settings import check_lora, check_settings
 from contextual_bert.training.tasks import LabelTask, QuestionAnswering, SetCompletion, TaskSettings, TextTask
@@ -54,13 +50,7 @@ def check_recipe_settings(recipe: Recipe) -> None:
             value=getattr(recipe, lost[0]),
             fix="Give one of them.",
         )
-    if recipe.split_by is not None and recipe.split_by not in get_args(SplitBy):
-        raise ConfigurationError(
-            "is unknown",
-            setting="split_by",
-            value=recipe.split_by,
-            allowed=did_you_mean(recipe.split_by, get_args(SplitBy)),
-        )
+    check_declared(recipe)
     if recipe.split_by == "customer" and recipe.customer is None:
         raise ConfigurationError(
             "needs the customer column",
@@ -80,13 +70,6 @@ def check_recipe_settings(recipe: Recipe) -> None:
             fix=Message("Give {split_by}, too, or leave it out.", split_by="time"),
         )
     if recipe.item_vectors is not None:
-        if recipe.item_vectors not in get_args(ItemVectors):
-            raise ConfigurationError(
-                "is unknown",
-                setting="item_vectors",
-                value=recipe.item_vectors,
-                allowed=did_you_mean(recipe.item_vectors, get_args(ItemVectors)),
-            )
         start = recipe.task.run_to_start_from
         if start is not None:
             raise ConfigurationError(
@@ -101,38 +84,17 @@ def check_recipe_settings(recipe: Recipe) -> None:
             f"the column {both[0]!r} is excluded, so no feature of it can be sensitive",
             fix="Leave one of the two out.",
         )
-    if recipe.min_customers < 1:
-        raise ConfigurationError(
-            "is not allowed", setting="min_customers", value=recipe.min_customers, fix="Give 1 or more."
-        )
-    if recipe.max_categories < 1:
-        raise ConfigurationError(
-            "is not allowed", setting="max_categories", value=recipe.max_categories, fix="Give 1 or more."
-        )
-    if recipe.hash_buckets is not None and not 0 <= recipe.hash_buckets <= MAX_BUCKETS:
+    if recipe.hash_buckets is not None and recipe.hash_buckets > MAX_BUCKETS:
         raise ConfigurationError(
             "is not allowed",
             setting="hash_buckets",
             value=recipe.hash_buckets,
             fix=f"Give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown.",
         )
-    if recipe.field_selection not in get_args(FieldSelection):
-        raise ConfigurationError(
-            f"field_selection={recipe.field_selection!r}. "
-            f"{did_you_mean(recipe.field_selection, get_args(FieldSelection))}"
-        )
-    if recipe.leaks not in get_args(Leaks):
-        raise ConfigurationError(
-            "is unknown", setting="leaks", value=recipe.leaks, allowed=did_you_mean(recipe.leaks, get_args(Leaks))
-        )
     _check_trained_weights(recipe)
     if recipe.name is not None and not re.fullmatch(r"\w[\w.-]*", recipe.name):
         raise ConfigurationError(
             "names a folder", setting="name", value=recipe.name, fix="Give letters, digits, '_', '-' and '.'."
-        )
-    if recipe.patience is not None and recipe.patience < 1:
-        raise ConfigurationError(
-            "is not allowed", setting="patience", value=recipe.patience, fix="Give 1 or more, or leave it out."
         )
 
 
@@ -233,14 +195,6 @@ def _check_parts(recipe: Recipe, lost: list[str]) -> None:
 
 
 def _check_trained_weights(recipe: Recipe) -> None:
-    allowed = get_args(TrainedWeights)
-    if recipe.trained_weights not in allowed:
-        raise ConfigurationError(
-            "is unknown",
-            setting="trained_weights",
-            value=recipe.trained_weights,
-            allowed=did_you_mean(recipe.trained_weights, allowed),
-        )
     if recipe.trained_weights != "all" and isinstance(recipe.task, TextTask) and recipe.task.is_from_scratch:
         raise ConfigurationError(
             Message(

@@ -5,13 +5,13 @@ written. Names of columns and settings only: it reads no table and loads no chec
 """
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Literal, cast, get_args
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.data.policies import SetPolicy
-from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.truncation import Truncation
-from contextual_bert.options import MAIN, SETS, TEXTS, Option
+from contextual_bert.options import MAIN, SETS, TEXTS, Option, check_declared
 from contextual_bert.training.label_order import checked_order
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
@@ -36,7 +36,10 @@ class TaskSettings:
 
     Attributes:
         kind: the name of the task, a key of ``TASK_SETTINGS``.
+        noun: what is learned, in words.
     """
+
+    noun: ClassVar[str]
 
     kind: str = field(init=False)
 
@@ -106,6 +109,7 @@ class SetCompletion(TaskSettings):
         ('order',)
     """
 
+    noun: ClassVar[str] = "sets of items"
     kind: str = field(default="set_completion", init=False)
     items: Annotated[
         str,
@@ -244,6 +248,7 @@ class TextTask(TaskSettings):
     ] = False
 
     def __post_init__(self) -> None:
+        check_declared(self)
         if self.is_from_scratch and self.checkpoint is None:
             raise ConfigurationError(
                 "takes the sizes and the tokenizer of a checkpoint, and none is named",
@@ -311,12 +316,6 @@ _TruncationField = Annotated[
 ]
 
 
-def _check_word(task: object, name: str, known: tuple[str, ...]) -> None:
-    value: Any = getattr(task, name)
-    if value not in known:
-        raise ConfigurationError("is unknown", setting=name, value=value, allowed=did_you_mean(value, known))
-
-
 @dataclass(frozen=True, kw_only=True)
 class LabelTask(TextTask):
     """Base of the tasks with a column of labels.
@@ -336,10 +335,6 @@ class LabelTask(TextTask):
         ),
     ]
     truncation: _TruncationField = "head"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_word(self, "truncation", get_args(Truncation))
 
     @property
     def code_columns(self) -> tuple[str, ...]:
@@ -374,6 +369,7 @@ class Classification(LabelTask):
         'head'
     """
 
+    noun: ClassVar[str] = "labels of texts"
     kind: str = field(default="classification", init=False)
     question: ClassVar[None] = None
     answer: ClassVar[None] = None
@@ -444,6 +440,7 @@ class Tagging(LabelTask):
         ('tokens', 'tags')
     """
 
+    noun: ClassVar[str] = "tags of words"
     kind: str = field(default="tagging", init=False)
     pair: ClassVar[None] = None
     question: ClassVar[None] = None
@@ -469,6 +466,7 @@ class QuestionAnswering(TextTask):
         ('menu', 'asked')
     """
 
+    noun: ClassVar[str] = "answers to questions"
     kind: str = field(default="question_answering", init=False)
     label: ClassVar[None] = None
     pair: ClassVar[None] = None
@@ -535,6 +533,7 @@ class MaskedText(TextTask):
         2000
     """
 
+    noun: ClassVar[str] = "hidden words of texts"
     kind: str = field(default="masked_text", init=False)
     label: ClassVar[None] = None
     pair: ClassVar[None] = None
@@ -566,8 +565,6 @@ class MaskedText(TextTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.bert  # noqa: B018  (no baseline without a BERT finds hidden words)
-        _check_word(self, "truncation", get_args(Truncation))
-        _check_word(self, "masking", get_args(Unit))
         check_rates(self.mask_rate, self.max_mask_rate, name="mask_rate")
         number: Any = self.scored_tokens
         if number is not None and number != "all" and (type(number) is not int or number < 1):

@@ -109,7 +109,7 @@ def test_sigterm_before_the_first_step_of_a_run_is_a_sentence(tmp_path: Path, mo
     def stopped(*_: object, **__: object) -> None:
         raise Terminated("Stopped by SIGTERM")
 
-    monkeypatch.setattr("contextual_bert.runs.prepare_for", stopped)
+    monkeypatch.setattr("contextual_bert.runs.prepare", stopped)
     with pytest.raises(Terminated) as raised:
         (tmp_path / "days.csv").write_text("items\na\n")
         command(tmp_path / "days.csv", items="items", output=tmp_path / "run")

@@ -12,7 +12,7 @@ from contextual_bert.context.hints import placeholder_hint
 from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
-from contextual_bert.runs.prepared_data import check_missing_values
+from contextual_bert.runs.run_schema import check_missing_values
 from contextual_bert.training import Recipe, SetCompletion
 
 DRAWS = np.random.default_rng(0)

@@ -84,7 +84,7 @@ def by_hand(model: Any, sets: SequenceDataset) -> dict[tuple[int, int], tuple[fl
 @pytest.mark.parametrize("conditioning", ["none", "global_state_update", "bag"])
 def test_it_equals_a_softmax_by_hand(conditioning: str) -> None:
     model, sets = model_for(conditioning), dataset()
-    scores = score(model, sets, batch_size=16).scores
+    scores = score(model, sets, batch_size=16)
     expected = by_hand(model, sets)
     places = list(zip(scores.example_id.tolist(), scores.position.tolist(), strict=True))
     assert places == sorted(expected)
@@ -101,23 +101,23 @@ def test_unknown_targets_are_counted_and_left_out(conditioning: str) -> None:
     result = score(model, sets, batch_size=16)
     assert result.num_unknown_targets == int((sets.input_ids == 2).sum()) > 10
     expected = by_hand(model, sets)
-    places = list(zip(result.scores.example_id.tolist(), result.scores.position.tolist(), strict=True))
+    places = list(zip(result.example_id.tolist(), result.position.tolist(), strict=True))
     assert places == sorted(expected)
-    np.testing.assert_allclose(result.scores.log_probability, [expected[place][0] for place in places], atol=1e-4)
+    np.testing.assert_allclose(result.log_probability, [expected[place][0] for place in places], atol=1e-4)
 
 
 def test_batches_change_nothing_but_the_last_digits() -> None:
     model, sets = model_for("global_state_update"), dataset()
-    whole = score(model, sets, batch_size=1024).scores
+    whole = score(model, sets, batch_size=1024)
     for batch_size in (1, 7):
-        scores = score(model, sets, batch_size=batch_size).scores
+        scores = score(model, sets, batch_size=batch_size)
         np.testing.assert_allclose(scores.log_probability, whole.log_probability, atol=1e-5)
         np.testing.assert_array_equal(scores.num_better, whole.num_better)
 
 
 def test_no_matrix_of_rows_and_items_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     model, sets = model_for("global_state_update"), dataset()
-    whole = score(model, sets).scores
+    whole = score(model, sets)
     shapes: list[tuple[int, ...]] = []
     model.cls.register_forward_hook(lambda *args: shapes.append(tuple(args[-1].shape)))
     score(model, sets)
@@ -125,7 +125,7 @@ def test_no_matrix_of_rows_and_items_is_held(monkeypatch: pytest.MonkeyPatch) ->
     shapes.clear()
     limit = 5 * (NUM_ITEMS + 3) + 1
     monkeypatch.setattr(masked_lm, "MAX_SCORE_ELEMENTS", limit)
-    blocks = score(model, sets).scores
+    blocks = score(model, sets)
     assert len(shapes) > 10
     assert max(rows * items for rows, items in shapes) <= limit
     for name, column in whole.as_arrays().items():
@@ -137,7 +137,7 @@ def test_ties_are_exact_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         model.cls.predictions.decoder.weight.zero_()
     monkeypatch.setattr(masked_lm, "MAX_SCORE_ELEMENTS", 1)
-    scores = score(model, sets).scores
+    scores = score(model, sets)
     assert set(scores.num_better.tolist()) == {0}
     assert set(scores.num_tied.tolist()) == {NUM_ITEMS}
 
@@ -152,8 +152,8 @@ def test_progress_counts_to_the_end() -> None:
 
 def test_bfloat16_is_close() -> None:
     model, sets = model_for("none"), dataset()
-    exact = score(model, sets).scores.log_probability
-    rounded = score(model, sets, dtype=torch.bfloat16).scores.log_probability
+    exact = score(model, sets).log_probability
+    rounded = score(model, sets, dtype=torch.bfloat16).log_probability
     assert (exact != rounded).any()
     assert np.abs(exact - rounded).mean() < 0.1
 
@@ -177,4 +177,4 @@ def test_words_that_the_tokenizer_does_not_know_are_counted() -> None:
     config = ContextualBertConfig(vocab_size=23, has_position_embeddings=True, **sizes)
     model = ContextualBertForMaskedLM(config).eval()
     found = score(model, sets, batch_size=4, tokenizer=processor.tokenizer)
-    assert (len(found.scores), found.num_unknown_targets) == (3, 3)
+    assert (len(found), found.num_unknown_targets) == (3, 3)

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from contextual_bert.data import SequenceDataset
-from contextual_bert.inference import ScoredSet, score, score_answers, score_labels
+from contextual_bert.evaluation import Scores
+from contextual_bert.inference import score, score_answers, score_labels
 from contextual_bert.inference.texts.encode_questions import encode_questions
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertForQuestionAnswering
 from contextual_bert.testing import miniature_text_processor
 
-Scoring = Callable[..., ScoredSet]
+Scoring = Callable[..., Scores]
 SIZES: dict[str, Any] = {
     "hidden_size": 16,
     "num_hidden_layers": 1,
@@ -67,7 +68,7 @@ def test_each_process_gets_what_one_alone_gets(
     alone = scoring()
     monkeypatch.setattr("torch.distributed.get_world_size", lambda: num_processes)
 
-    def run(process: int, gather: Callable[[list[Any], Any], None]) -> ScoredSet:
+    def run(process: int, gather: Callable[[list[Any], Any], None]) -> Scores:
         monkeypatch.setattr("torch.distributed.get_rank", lambda: process)
         monkeypatch.setattr("torch.distributed.all_gather_object", gather)
         return scoring(is_shared=True)
@@ -90,11 +91,11 @@ def test_each_process_gets_what_one_alone_gets(
 
     together = run(0, fill)
     assert together.num_unknown_targets == alone.num_unknown_targets
-    for name, column in alone.scores.as_arrays().items():
-        np.testing.assert_array_equal(together.scores.as_arrays()[name], column)
-    if alone.scores.predictions is None:
-        assert together.scores.predictions is None
+    for name, column in alone.as_arrays().items():
+        np.testing.assert_array_equal(together.as_arrays()[name], column)
+    if alone.predictions is None:
+        assert together.predictions is None
         return
-    found: Any = together.scores.predictions
-    for name, column in alone.scores.predictions.as_arrays().items():
+    found: Any = together.predictions
+    for name, column in alone.predictions.as_arrays().items():
         np.testing.assert_array_equal(found.as_arrays()[name], column)

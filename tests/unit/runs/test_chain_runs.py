@@ -16,9 +16,8 @@ from transformers import BertConfig, BertModel
 
 from contextual_bert import TextPipeline
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.runs import PreparedTexts, prepare_texts, run
+from contextual_bert.runs import TextModelTask, prepare, run
 from contextual_bert.runs.run_files import SCORES_FILE, load_scores
-from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.training import Classification, MaskedText, Recipe, Tagging, training_arguments
 from studies import crossner, popquorn
@@ -30,7 +29,7 @@ NUM_ROWS = 120
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> PreparedTexts:
+def ready(tmp_path_factory: pytest.TempPathFactory) -> TextModelTask:
     """All tags of a text are the same, and no word says which: one by one they are coins, together they are not."""
     folder = tmp_path_factory.mktemp("chain")
     miniature_checkpoint(BertModel(BertConfig(vocab_size=23, max_position_embeddings=32, **SIZES)), folder / "bert")
@@ -51,7 +50,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> PreparedTexts:
         training=TRAINING,
         device="cpu",
     )
-    return prepare_texts(recipe)
+    return prepare(recipe)
 
 
 def rows_by_hand(tagger: Any, dataset: Any) -> Iterator[tuple[int, int, float, float, int]]:
@@ -82,8 +81,8 @@ def rows_by_hand(tagger: Any, dataset: Any) -> Iterator[tuple[int, int, float, f
 
 
 @torch.no_grad()
-def test_scores_are_those_of_all_sequences_one_by_one(ready: PreparedTexts, tmp_path: Path) -> None:
-    work, recipe = task_of(ready), replace(ready.recipe, conditioning="bilstm_crf")
+def test_scores_are_those_of_all_sequences_one_by_one(ready: TextModelTask, tmp_path: Path) -> None:
+    work, recipe = ready, replace(ready.recipe, conditioning="bilstm_crf")
     torch.manual_seed(0)
     tagger: Any = work.build_model(recipe).eval()
     for weight in tagger.crf.parameters():
@@ -91,12 +90,12 @@ def test_scores_are_those_of_all_sequences_one_by_one(ready: PreparedTexts, tmp_
     settings: dict[str, Any] = {"batch_size": 7, "is_shared": False, "progress": None}
     found = work.score(recipe, tagger, "validation", **settings)
     expected = sorted(rows_by_hand(tagger, ready.datasets["validation"]))
-    predictions: Any = found.scores.predictions
-    assert found.scores.example_id.tolist() == [row[0] for row in expected]
-    assert found.scores.position.tolist() == [row[1] for row in expected]
-    assert np.diff(found.scores.position).max() > 1, "some words are of several tokens"
-    np.testing.assert_allclose(found.scores.log_probability, [row[2] for row in expected], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.scores.confidence, [row[3] for row in expected], rtol=1e-4)
+    predictions: Any = found.predictions
+    assert found.example_id.tolist() == [row[0] for row in expected]
+    assert found.position.tolist() == [row[1] for row in expected]
+    assert np.diff(found.position).max() > 1, "some words are of several tokens"
+    np.testing.assert_allclose(found.log_probability, [row[2] for row in expected], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.confidence, [row[3] for row in expected], rtol=1e-4)
     assert predictions.predicted.tolist() == [row[4] for row in expected]
     arguments = training_arguments(tmp_path, device="cpu", per_device_eval_batch_size=5)
     evaluated = work.make_trainer(recipe, tagger, arguments, callbacks=[]).evaluate()
@@ -106,7 +105,7 @@ def test_scores_are_those_of_all_sequences_one_by_one(ready: PreparedTexts, tmp_
 
 @pytest.mark.parametrize(("name", "is_chain"), [*((name, True) for name in CHAINS), ("bilstm", False)])
 def test_tags_that_go_together_are_found_together(
-    ready: PreparedTexts, tmp_path: Path, name: str, is_chain: bool
+    ready: TextModelTask, tmp_path: Path, name: str, is_chain: bool
 ) -> None:
     training = {**TRAINING, "eval_strategy": "no", "load_best_model_at_end": False}
     recipe = replace(ready.recipe, conditioning=name, training=training)
@@ -116,21 +115,21 @@ def test_tags_that_go_together_are_found_together(
     assert all(len(tags) == 1 for tags in texts) == is_chain
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))["test"]["metrics"]
     assert metrics["cross_entropy_nats"]["value"] > 0.6, "of each tag by itself, where it is a coin"
-    rows = ready.table.take(pa.array(ready.split.rows("test")))
+    rows = ready.examples.table.take(pa.array(ready.split.rows("test")))
     task: Any = recipe.text_task
     found = TextPipeline.from_pretrained(tmp_path / "run").label_table(rows, text=task.text).table
     tags = found.column("predicted_label").combine_chunks().flatten().to_pylist()
     assert tags == [labels.names[number] for number in labels.predicted.tolist()], "the pipeline decodes the chain"
 
 
-def test_a_chain_is_for_tags_alone(ready: PreparedTexts) -> None:
+def test_a_chain_is_for_tags_alone(ready: TextModelTask) -> None:
     recipe = replace(ready.recipe, conditioning="bilstm_crf")
     for texts in (Classification(checkpoint="bert", label="sex"), MaskedText(checkpoint="bert")):
         other = replace(ready, recipe=replace(recipe, task=texts))
         with pytest.raises(
             ConfigurationError, match=r"'bilstm_crf' cannot learn (these labels|hidden words)"
         ) as failure:
-            task_of(other).build_model(other.recipe)
+            other.build_model(other.recipe)
         assert str(failure.value).count("bilstm_crf") == 1
 
 

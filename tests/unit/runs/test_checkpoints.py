@@ -19,7 +19,7 @@ from transformers import TrainerState
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.manifest import write_manifest
-from contextual_bert.runs import PreparedSets, run
+from contextual_bert.runs import SetCompletionTask, run
 from contextual_bert.runs.run_directories import remember_recipe
 from contextual_bert.runs.run_files import last_checkpoint, passed_over, step_of
 from contextual_bert.runs.termination import StopAfterStep, Terminated
@@ -29,19 +29,19 @@ STEPS_PER_EPOCH = 6
 
 
 @pytest.fixture(scope="module")
-def recipe(tiny_data: PreparedSets) -> Recipe:
+def recipe(tiny_data: SetCompletionTask) -> Recipe:
     return replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 3})
 
 
 @pytest.fixture(scope="module")
-def whole(tiny_data: PreparedSets, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tiny_data: SetCompletionTask, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("whole") / "run"
     run(recipe, output, prepared=tiny_data, is_quiet=True)
     return output
 
 
 @pytest.fixture(scope="module")
-def interrupted(tiny_data: PreparedSets, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interrupted(tiny_data: SetCompletionTask, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("interrupted") / "run"
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(MaskEpoch, "on_step_begin", at_step(STEPS_PER_EPOCH + 2, interrupt))
@@ -77,7 +77,7 @@ def assert_same_run(found: Path, expected: Path) -> None:
 
 
 def test_a_run_is_not_started_beside_another_in_its_folder(
-    tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
+    tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path
 ) -> None:
     child = os.fork()
     if child == 0:
@@ -96,7 +96,7 @@ def test_a_run_is_not_started_beside_another_in_its_folder(
 
 
 def test_the_checkpoint_of_another_recipe_is_refused(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path
 ) -> None:
     """Two runs wrote into one folder, by an older version or a copy: the recipe is that of the second."""
     output, _ = copy_of(interrupted, tmp_path)
@@ -108,7 +108,7 @@ def test_the_checkpoint_of_another_recipe_is_refused(
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
 def test_a_checkpoint_that_lacks_a_file_is_refused_by_its_name(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path, name: str
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path, name: str
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     (checkpoint / name).unlink()
@@ -121,7 +121,7 @@ def test_a_checkpoint_that_lacks_a_file_is_refused_by_its_name(
 
 
 def test_a_checkpoint_that_was_changed_is_refused(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     content = bytearray((checkpoint / "optimizer.pt").read_bytes())
@@ -138,7 +138,7 @@ STOPPED = {"TrainerControl": {"args": {"should_training_stop": True}, "attribute
     "changes", [{"stateful_callbacks": STOPPED}, {"best_global_step": 3, "best_metric": -5}, {"epoch": 0.5}], ids=str
 )
 def test_a_state_that_was_changed_is_refused(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path, changes: dict[str, Any]
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     path = checkpoint / "trainer_state.json"
@@ -150,7 +150,7 @@ def test_a_state_that_was_changed_is_refused(
 
 
 def test_the_best_weights_so_far_are_those_that_were_written(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     best = shutil.copytree(checkpoint, checkpoint.with_name("checkpoint-3"))
@@ -166,7 +166,7 @@ def test_the_best_weights_so_far_are_those_that_were_written(
 
 
 def test_a_checkpoint_needs_its_manifest(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     manifest = checkpoint / "manifest.json"
@@ -197,7 +197,7 @@ def test_a_checkpoint_without_a_manifest_comes_behind_the_others(interrupted: Pa
 
 
 def test_the_best_weights_so_far_are_needed(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     with_state(checkpoint, best_global_step=3)
@@ -257,7 +257,7 @@ CURVE = {"eval_cross_entropy_nats": 3.0, "epoch": 1.0, "step": 6}
 )
 def test_a_state_that_no_trainer_writes_is_refused_before_training(
     interrupted: Path,
-    tiny_data: PreparedSets,
+    tiny_data: SetCompletionTask,
     recipe: Recipe,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -273,7 +273,7 @@ def test_a_state_that_no_trainer_writes_is_refused_before_training(
 
 @pytest.mark.parametrize("content", ["null", "[]", '{"recipe": null}', '{"recipe": [], "resolved": 3}', "[" * 10_000])
 def test_a_recipe_that_is_none_is_named(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path, content: str
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path, content: str
 ) -> None:
     output, _ = copy_of(interrupted, tmp_path)
     (output / "checkpoints" / "recipe.json").write_text(content)
@@ -295,7 +295,7 @@ def test_files_have_the_mode_of_the_umask(whole: Path) -> None:
     ids=["in-first-epoch", "at-epoch-end", "after-epoch", "in-last-epoch"],
 )
 def test_a_run_that_sigterm_stops_loses_no_step_and_ends_as_if_it_had_not_been(
-    tiny_data: PreparedSets, recipe: Recipe, whole: Path, tmp_path: Path, step: int, written: int
+    tiny_data: SetCompletionTask, recipe: Recipe, whole: Path, tmp_path: Path, step: int, written: int
 ) -> None:
     def terminate() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -315,7 +315,7 @@ def test_a_run_that_sigterm_stops_loses_no_step_and_ends_as_if_it_had_not_been(
 
 
 def test_a_resumed_run_can_be_stopped_too(
-    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, whole: Path, tmp_path: Path
+    interrupted: Path, tiny_data: SetCompletionTask, recipe: Recipe, whole: Path, tmp_path: Path
 ) -> None:
     output, _ = copy_of(interrupted, tmp_path)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Terminated):
@@ -330,7 +330,7 @@ def test_a_resumed_run_can_be_stopped_too(
 
 
 def test_an_evaluation_at_sigterm_is_ended_first(
-    tiny_data: PreparedSets, recipe: Recipe, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: SetCompletionTask, recipe: Recipe, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluate = ContextualBertTrainer.evaluate
 
@@ -359,7 +359,9 @@ def test_a_second_sigterm_ends_at_once_and_an_echo_of_the_first_does_not(monkeyp
     assert (stop.is_asked, codes) == (True, [143])
 
 
-def run_in_two_processes(recipe: Recipe, output: Path, ready: PreparedSets, *, port: int, **settings: Any) -> list[int]:
+def run_in_two_processes(
+    recipe: Recipe, output: Path, ready: SetCompletionTask, *, port: int, **settings: Any
+) -> list[int]:
     """Exit codes of two processes that train one run together, as torchrun starts them; the second may be stopped."""
     stop_at, children = settings.pop("stop_at", None), list[int]()
     for rank in ("0", "1"):
@@ -383,7 +385,7 @@ def run_in_two_processes(recipe: Recipe, output: Path, ready: PreparedSets, *, p
 
 @pytest.mark.slow
 def test_two_processes_stop_after_the_same_step_and_end_as_if_they_had_not(
-    tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
+    tiny_data: SetCompletionTask, recipe: Recipe, tmp_path: Path
 ) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert run_in_two_processes(recipe, whole, tiny_data, port=29_641) == [0, 0]

@@ -17,8 +17,7 @@ from contextual_bert import TextPipeline
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, RunDirectoryError
 from contextual_bert.manifest import write_manifest
-from contextual_bert.runs import prepare_texts, run
-from contextual_bert.runs.tasks import task_of
+from contextual_bert.runs import prepare, run
 from contextual_bert.runs.text_starts import method_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
@@ -81,11 +80,11 @@ def test_a_run_goes_on_from_one_with_a_context(
 ) -> None:
     assert method_of(str(corpora[name])) == name
     recipe = replace(going_on(recipe, corpora[name], **texts), conditioning=name)
-    ready = prepare_texts(recipe)
+    ready = prepare(recipe)
     assert ready.processor.schema == of_run(corpora[name])
     assert of_run(corpora[name]).names == ("sex",)  # of all the columns that are no context here
     assert ready.processor.tokenizer.model_max_length == 40  # not the 12 that the corpus was cut to
-    model: Any = task_of(ready).build_model(recipe)
+    model: Any = ready.build_model(recipe)
     ours, theirs = model.state_dict(), load_file(corpora[name] / "model.safetensors")
     shared = [key for key in theirs if not key.startswith("cls.")] if texts else [*theirs]
     assert len(shared) > 10
@@ -101,16 +100,16 @@ def test_a_run_without_a_context_is_gone_on_from_by_any_method(recipe: Recipe, c
     told = replace(
         going_on(recipe, corpora["none"], label="verdict"), schema=of_run(corpora["multi_attribute"]).to_dict()
     )
-    ready = prepare_texts(told)
+    ready = prepare(told)
     for name in METHODS:
-        model: Any = task_of(ready).build_model(replace(ready.recipe, conditioning=name))
+        model: Any = ready.build_model(replace(ready.recipe, conditioning=name))
         key = "bert.embeddings.position_embeddings.weight"
         assert torch.equal(model.state_dict()[key], load_file(corpora["none"] / "model.safetensors")[key])
 
 
 def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[str, Path]) -> None:
     recipe = going_on(recipe, corpora["multi_attribute"], label="verdict")
-    work = task_of(prepare_texts(recipe))
+    work = prepare(recipe)
     for name in ("none", "film", "bert_context_as_text", "bert_concat_word"):
         with pytest.raises(ConfigurationError, match=rf"conditioning='multi_attribute', and this asks for '{name}'"):
             work.check(replace(recipe, conditioning=name))
@@ -120,10 +119,10 @@ def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[
             work.build_model(replace(recipe, conditioning="multi_attribute", model={field: value}))
     other = ContextSchema(features=(Categorical(name="sex", values=("f", "m", "x")),)).to_dict()
     with pytest.raises(ConfigurationError, match="was trained with another schema"):
-        prepare_texts(replace(recipe, schema=other))
+        prepare(replace(recipe, schema=other))
     scratch = Classification(checkpoint=str(corpora["multi_attribute"]), label="verdict", is_from_scratch=True)
     with pytest.raises(ConfigurationError, match="has a context already, and is_from_scratch"):
-        prepare_texts(replace(recipe, task=scratch))
+        prepare(replace(recipe, task=scratch))
 
 
 def test_weights_that_are_lost_are_named(recipe: Recipe, corpora: dict[str, Path], tmp_path: Path) -> None:
@@ -138,7 +137,7 @@ def test_weights_that_are_lost_are_named(recipe: Recipe, corpora: dict[str, Path
     write_manifest(tmp_path)
     recipe = replace(going_on(recipe, tmp_path, label="verdict"), conditioning="global_state_update")
     with pytest.raises(CheckpointError, match=f"1 weights are missing or of another shape, '{lost}'"):
-        task_of(prepare_texts(recipe)).build_model(recipe)
+        prepare(recipe).build_model(recipe)
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +162,8 @@ def test_what_gives_the_labels_is_kept_for_the_same_labels_alone(
     texts: dict[str, Any], is_kept: bool, recipe: Recipe, labelled: Path, tmp_path: Path
 ) -> None:
     recipe = replace(going_on(recipe, labelled, **texts), conditioning="global_state_update")
-    ready = prepare_texts(recipe)
-    model: Any = task_of(ready).build_model(recipe)
+    ready = prepare(recipe)
+    model: Any = ready.build_model(recipe)
     theirs = load_file(labelled / "model.safetensors")
     ours = model.state_dict()
     head = [key for key in ours if key.startswith("classifier.")]
@@ -175,7 +174,7 @@ def test_what_gives_the_labels_is_kept_for_the_same_labels_alone(
     assert all(torch.equal(ours[key], theirs[key]) for key in body)
     run(recipe, tmp_path / "again", prepared=ready, is_quiet=True)
     plain = replace(going_on(recipe, tmp_path / "again", label="verdict"), conditioning="global_state_update")
-    again: Any = task_of(prepare_texts(plain)).build_model(plain)
+    again: Any = prepare(plain).build_model(plain)
     assert (again.config.is_ordinal, again.config.num_labels) == (False, 2)
 
 
@@ -185,7 +184,7 @@ def test_weights_are_trained_in_full_precision(recipe: Recipe, labelled: Path, t
     save_file(weights, tmp_path / "half" / "model.safetensors", metadata={"format": "pt"})
     write_manifest(tmp_path / "half")
     recipe = replace(going_on(recipe, tmp_path / "half", label="verdict"), conditioning="global_state_update")
-    model = task_of(prepare_texts(recipe)).build_model(recipe)
+    model = prepare(recipe).build_model(recipe)
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
 
 
@@ -193,15 +192,15 @@ def test_what_is_learned_is_no_context(recipe: Recipe, tmp_path: Path) -> None:
     leaking = replace(recipe, exclude=("words", "mood", "stars", "tags"), conditioning="film")
     run(leaking, tmp_path / "corpus", is_quiet=True)
     with pytest.raises(ConfigurationError, match=r"reads 'verdict' as context.*--exclude verdict"):
-        prepare_texts(going_on(recipe, tmp_path / "corpus", label="verdict"))
+        prepare(going_on(recipe, tmp_path / "corpus", label="verdict"))
     with pytest.raises(ConfigurationError, match=r"exclude=\('mood',\).*brings the features"):
-        prepare_texts(replace(going_on(recipe, tmp_path / "corpus", label="stars"), exclude=("mood",)))
+        prepare(replace(going_on(recipe, tmp_path / "corpus", label="stars"), exclude=("mood",)))
 
 
 def test_rows_that_the_first_run_was_trained_on_are_said(recipe: Recipe, labelled: Path) -> None:
     own = going_on(recipe, labelled, label="verdict")
-    assert not any("was trained on" in line for line in prepare_texts(own).lines())
-    (said,) = (line for line in prepare_texts(replace(own, split_seed=7)).lines() if "was trained on" in line)
+    assert not any("was trained on" in line for line in prepare(own).lines())
+    (said,) = (line for line in prepare(replace(own, split_seed=7)).lines() if "was trained on" in line)
     assert said.endswith(f"rows of the test part. Give its split: --split {labelled / 'split.json'}")
 
 
@@ -240,4 +239,4 @@ def test_what_cannot_be_gone_on_from_is_named(
     corpus = folder / "config.json" if name == "file" else folder
     with pytest.raises((CheckpointError, RunDirectoryError), match=message):
         own = replace(going_on(recipe, corpus, label="verdict"), conditioning="global_state_update")
-        task_of(prepare_texts(own)).build_model(own)
+        prepare(own).build_model(own)

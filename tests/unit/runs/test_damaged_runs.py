@@ -20,7 +20,7 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
 from contextual_bert.errors import ContextualBertError
 from contextual_bert.manifest import MANIFEST_FILE
-from contextual_bert.runs import PreparedSets, load_run, prepare_texts, run
+from contextual_bert.runs import SetCompletionTask, load_run, prepare, run
 from contextual_bert.runs.run_directories import load_recipe
 from contextual_bert.runs.run_files import best_weights, is_trained, load_history
 from contextual_bert.runs.study_report import load_report
@@ -54,7 +54,7 @@ LOADERS: dict[str, Ask] = {
 
 
 @pytest.fixture(scope="module")
-def runs(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(tiny_data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One of sets, one of texts that started from a BERT, and one of a baseline that reads a context."""
     parent = tmp_path_factory.mktemp("runs")
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 1})
@@ -73,7 +73,7 @@ def runs(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> d
     texts = Recipe(
         data=str(parent / "texts.parquet"), task=task, training={"num_train_epochs": 1}, device="cpu", test=0.2
     )
-    ready = prepare_texts(texts)
+    ready = prepare(texts)
     for name, conditioning in {"texts": "global_state", "baseline": "cnn_context"}.items():
         run(replace(texts, conditioning=conditioning), parent / name, prepared=ready, is_quiet=True)
     for folder in (parent / name for name in ("sets", "texts", "baseline")):

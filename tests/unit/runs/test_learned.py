@@ -3,18 +3,17 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from contextual_bert.evaluation import Report
-from contextual_bert.inference import ScoredSet
-from contextual_bert.runs.prepared_sets import prepare
+from contextual_bert.runs import prepare
 from contextual_bert.runs.run_files import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
-from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import Recipe, SetCompletion
 
 SMALL = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 1}
@@ -71,7 +70,7 @@ def test_the_shares_are_those_of_the_baseline(table: pa.Table, recipe: Recipe, t
         assert report is not None and report.learned is None, "it is the baseline itself"
         scores = load_run(folder, name="popularity").scores
         ready = prepare(popular, source=table)
-        losses: Any = task_of(ready).share_losses("test", ScoredSet(scores), softmax_over=softmax_over)
+        losses: Any = ready.share_losses("test", scores, softmax_over=softmax_over)
         np.testing.assert_allclose(losses, -scores.log_probability, atol=1e-5)
 
 

@@ -17,10 +17,9 @@ from transformers import BertConfig, BertForMaskedLM, TrainerState
 
 from contextual_bert import ContextualBertForSequenceClassification, TextPipeline
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.runs import PreparedData, evaluate_run, prepare_texts, run, runner
+from contextual_bert.runs import Task, evaluate_run, prepare, run, runner
 from contextual_bert.runs.registry import check_study
 from contextual_bert.runs.run_files import best_weights, is_trained, last_checkpoint, load_run
-from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import (
@@ -75,13 +74,13 @@ def base(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def ready(base: Recipe) -> PreparedData:
-    return prepare_texts(base)
+def ready(base: Recipe) -> Task:
+    return prepare(base)
 
 
 @pytest.fixture(scope="module", params=METHODS)
 def finished(
-    request: pytest.FixtureRequest, base: Recipe, ready: PreparedData, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, base: Recipe, ready: Task, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Recipe, Path]:
     recipe, folder = replace(base, conditioning=request.param), tmp_path_factory.mktemp("finished") / "run"
     run(recipe, folder, prepared=ready, is_quiet=True)
@@ -122,7 +121,7 @@ def test_of_bert_queries_and_values_alone_have_changed(
 ) -> None:
     recipe, folder = finished
     trained, bert = load_file(folder / "model.safetensors"), load_file(checkpoint / "model.safetensors")
-    start: Any = task_of(ready).build_model(replace(recipe, trained_weights="all", lora={}))
+    start: Any = ready.build_model(replace(recipe, trained_weights="all", lora={}))
     begun = start.state_dict()
     shared = [name for name in bert if name in trained]
     # Method 'global_state_update' moves a LayerNorm's scale to its own when it starts: what it starts with counts.
@@ -142,7 +141,7 @@ def test_of_bert_queries_and_values_alone_have_changed(
 
 
 def test_what_is_merged_computes_what_was_trained(ready: Any, base: Recipe, tmp_path: Path) -> None:
-    work, recipe = task_of(ready), replace(base, conditioning="multi_attribute")
+    work, recipe = ready, replace(base, conditioning="multi_attribute")
     model: Any = work.build_model(recipe)
     arguments = training_arguments(tmp_path, device="cpu", **{**TRAINING, "num_train_epochs": 1})
     work.make_trainer(recipe, model, arguments, callbacks=[]).train()
@@ -164,7 +163,7 @@ def interrupting(step: int) -> Callable[..., None]:
 
 
 def test_an_interrupted_run_goes_on_to_the_same_digits(
-    finished: tuple[Recipe, Path], ready: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: tuple[Recipe, Path], ready: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe, folder = finished
     step = STEPS_PER_EPOCH + 3
@@ -181,7 +180,7 @@ def test_an_interrupted_run_goes_on_to_the_same_digits(
 
 
 def test_a_run_interrupted_while_scoring_is_not_trained_further(
-    ready: PreparedData, base: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: Task, base: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So high a learning rate that the best epoch is not the last.
     training = {**TRAINING, "num_train_epochs": 10, "learning_rate": 0.03, "lr_scheduler_type": "constant"}
@@ -205,7 +204,7 @@ def interrupted(*_: Any, **__: Any) -> None:
 
 
 def test_new_weights_can_have_a_rate_of_their_own(ready: Any, base: Recipe, tmp_path: Path) -> None:
-    work, recipe = task_of(ready), replace(base, conditioning="global_state_update")
+    work, recipe = ready, replace(base, conditioning="global_state_update")
     arguments = training_arguments(tmp_path, device="cpu", new_weights_learning_rate=0.5, learning_rate=0.25)
     trainer: Any = work.make_trainer(recipe, work.build_model(recipe), arguments, callbacks=[])
     optimizer = trainer.create_optimizer()

@@ -10,7 +10,7 @@ import pytest
 
 from contextual_bert.data import table_digest
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.runs import PreparedSets, evaluate_run, inspect_table, make_split, prepare, run
+from contextual_bert.runs import SetCompletionTask, evaluate_run, inspect_table, make_split, prepare, run
 from contextual_bert.training import Recipe, SetCompletion
 
 pd: Any = pytest.importorskip("pandas")
@@ -72,7 +72,7 @@ def test_a_recipe_holds_no_table(frame: Any) -> None:
     assert Recipe(data=Path("days.parquet"), task=SetCompletion(items="items")).data == "days.parquet"  # pyright: ignore[reportArgumentType]
 
 
-def test_data_come_from_one_place(recipe: Recipe, frame: Any, tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_data_come_from_one_place(recipe: Recipe, frame: Any, tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="table and prepared both say what the data are"):
         run(recipe, tmp_path / "run", table=frame, prepared=tiny_data)
     assert not (tmp_path / "run").exists()

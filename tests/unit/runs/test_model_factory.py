@@ -17,7 +17,7 @@ from contextual_bert.baselines import BagOfItems
 from contextual_bert.data import SetPolicy, cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM
-from contextual_bert.runs import PreparedSets, as_row, prepare
+from contextual_bert.runs import SetCompletionTask, as_row, prepare
 from contextual_bert.runs.model_factory import attention_for, build_model
 from contextual_bert.training import Recipe, SetCompletion
 
@@ -30,7 +30,7 @@ def item_weights(model: nn.Module) -> tuple[Tensor, Tensor]:
     return model.bert.embeddings.word_embeddings.weight, model.cls.predictions.decoder.weight
 
 
-def test_what_the_softmax_goes_over(tiny_recipe: Recipe, tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_what_the_softmax_goes_over(tiny_recipe: Recipe, tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     for name in ("none", "bag", "popularity"):
         model: Any = build_model(as_row(tiny_recipe, name), tiny_data)
         assert getattr(model, "softmax_over", None) or model.config.softmax_over == "candidates"
@@ -51,7 +51,7 @@ def test_what_the_softmax_goes_over(tiny_recipe: Recipe, tiny_data: PreparedSets
 
 
 @pytest.mark.parametrize("name", ["none", "global_state_update", "bag", "bag_context"])
-def test_item_vectors(name: str, tiny_recipe: Recipe, tiny_data: PreparedSets) -> None:
+def test_item_vectors(name: str, tiny_recipe: Recipe, tiny_data: SetCompletionTask) -> None:
     recipe = as_row(tiny_recipe, name)
     torch.manual_seed(0)
     drawn = build_model(replace(recipe, item_vectors="random"), tiny_data)
@@ -78,7 +78,7 @@ def test_item_vectors(name: str, tiny_recipe: Recipe, tiny_data: PreparedSets) -
     assert all(torch.equal(weight, drawn.state_dict()[key]) for key, weight in others.items())
 
 
-def test_a_shuffled_context_is_not_looked_at(tiny_recipe: Recipe, tiny_data: PreparedSets) -> None:
+def test_a_shuffled_context_is_not_looked_at(tiny_recipe: Recipe, tiny_data: SetCompletionTask) -> None:
     """Else the control would know whose context a set has."""
     recipe = replace(tiny_recipe, conditioning="global_state_update")
     blind, _ = item_weights(build_model(replace(recipe, conditioning="none"), tiny_data))
@@ -88,7 +88,7 @@ def test_a_shuffled_context_is_not_looked_at(tiny_recipe: Recipe, tiny_data: Pre
     assert not torch.allclose(seeing[3:] / seeing[3:].norm(), blind[3:] / blind[3:].norm(), atol=1e-3)
 
 
-def test_a_tied_matrix_gets_the_vectors_of_the_input(tiny_recipe: Recipe, tiny_data: PreparedSets) -> None:
+def test_a_tied_matrix_gets_the_vectors_of_the_input(tiny_recipe: Recipe, tiny_data: SetCompletionTask) -> None:
     recipe = replace(tiny_recipe, model={**tiny_recipe.model, "tie_word_embeddings": True})
     inputs, outputs = item_weights(build_model(recipe, tiny_data))
     assert inputs is outputs
@@ -119,7 +119,7 @@ def test_short_sets_take_plain_attention_on_a_processor(
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_a_model_is_built_with_the_attention_chosen(
-    attention: str, tiny_recipe: Recipe, tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    attention: str, tiny_recipe: Recipe, tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("contextual_bert.runs.model_factory.attention_for", lambda *_: attention)
     new = build_model(tiny_recipe, tiny_data)

@@ -35,8 +35,8 @@ class SizedCompletionTask(SetCompletionTask):
         return {**super().default_training(recipe), "num_train_epochs": 1, "one_mask_epochs": 0, "weight_decay": 0.25}
 
     def own_segments(self, part: str, scored: Any, index: Any) -> dict[str, Any]:
-        settings: Any = self.ready.recipe.task
-        sizes = self.ready.datasets[part].sizes[index]
+        settings: Any = self.recipe.task
+        sizes = self.datasets[part].sizes[index]
         return {SIZE: np.where(sizes <= settings.largest_small, "small", "large").tolist()}
 
 

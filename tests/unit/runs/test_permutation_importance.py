@@ -18,9 +18,8 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import FeatureImportances
 from contextual_bert.runs import as_row, attribute_run, evaluate_run, permutation_importance, run, write_attribution
+from contextual_bert.runs.evaluation import load_evaluation
 from contextual_bert.runs.permutation_importance import donor_of, with_permuted
-from contextual_bert.runs.run_directories import load_recipe
-from contextual_bert.runs.set_evaluation import load_sets
 from contextual_bert.training import Recipe, SetCompletion
 
 COLOURS = ("red", "green", "blue", "white")
@@ -94,7 +93,7 @@ def test_the_true_context_gives_the_numbers_of_the_run(found: FeatureImportances
 def test_a_rise_is_that_of_a_table_with_the_column_permuted(finished: Path, planted: Recipe, feature: str) -> None:
     """Another route: permute the raw values in the table, and evaluate that."""
     found = attribute_run(finished, seed=3).importances
-    rows = load_sets(finished, load_recipe(finished)).dataset.example_ids.numpy()
+    rows = load_evaluation(finished).dataset.example_ids.numpy()
     table = pq.read_table(planted.data)
     values = table.column(feature).to_pylist()
     donors = rows[donor_of(rows, feature=feature, number=0, seed=3)]

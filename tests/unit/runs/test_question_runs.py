@@ -17,13 +17,11 @@ from contextual_bert.data import ShuffledContext
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import AnswerPredictions
 from contextual_bert.inference import score_answers
-from contextual_bert.runs import PreparedTexts, evaluate_run, load_run, prepare_texts, run, study
+from contextual_bert.runs import TextModelTask, evaluate_run, inspect_table, load_run, prepare, run, study
 from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import attribute_run, donor_of
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
-from contextual_bert.runs.tasks import task_of
-from contextual_bert.runs.text_inspection import inspect_texts
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, task_on_texts
@@ -77,18 +75,18 @@ def recipe(checkpoint: Path, table: Path) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def ready(recipe: Recipe) -> PreparedTexts:
-    return prepare_texts(recipe)
+def ready(recipe: Recipe) -> TextModelTask:
+    return prepare(recipe)
 
 
 @pytest.fixture(scope="module")
-def finished(recipe: Recipe, ready: PreparedTexts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(recipe: Recipe, ready: TextModelTask, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "answers"
     run(recipe, folder, prepared=ready, is_quiet=True)
     return folder
 
 
-def test_what_is_learned_follows_from_the_columns(ready: PreparedTexts) -> None:
+def test_what_is_learned_follows_from_the_columns(ready: TextModelTask) -> None:
     assert (ready.head, ready.labels) == ("question_answering", ())
     assert ready.processor.schema is not None
     assert ready.processor.schema.names == ("sex",)
@@ -97,13 +95,13 @@ def test_what_is_learned_follows_from_the_columns(ready: PreparedTexts) -> None:
     dataset = ready.datasets["test"]
     rows = ready.split.rows("test")
     assert len(dataset) > len(rows) == len(set(dataset.example_ids.tolist()))  # windows
-    readers = ready.table.column("reader").to_pylist()
+    readers = ready.examples.table.column("reader").to_pylist()
     assert ready.customers("test").tolist() == [readers[row] for row in dataset.example_ids.tolist()]  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @pytest.mark.usefixtures("cells_of_one")
-def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: PreparedTexts, finished: Path) -> None:
-    test = ready.table.take(pa.array(ready.split.rows("test")))
+def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: TextModelTask, finished: Path) -> None:
+    test = ready.examples.table.take(pa.array(ready.split.rows("test")))
     pipeline = QuestionAnsweringPipeline.from_pretrained(finished)
     found = pipeline.answer_table(test, question="question", text="passage", batch_size=7).table.to_pylist()
     queries = [{"question": row["question"], "text": row["passage"], "context": {"sex": row["sex"]}} for row in found]
@@ -131,7 +129,7 @@ def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: Pre
     assert rows.true.tolist() == [int(row["answer"] is not None) for row in found]
 
 
-def test_the_best_epoch_is_chosen_by_the_answers(recipe: Recipe, ready: PreparedTexts, tmp_path: Path) -> None:
+def test_the_best_epoch_is_chosen_by_the_answers(recipe: Recipe, ready: TextModelTask, tmp_path: Path) -> None:
     chosen = recipe.changed(training={**TRAINING, "num_train_epochs": 3, "metric_for_best_model": "answer_f1"})
     report = run(chosen, tmp_path / "run", prepared=ready, is_quiet=True)
     assert report is not None
@@ -152,7 +150,7 @@ def test_a_metric_of_labels_chooses_no_epoch_of_answers(recipe: Recipe) -> None:
 
 
 @pytest.mark.usefixtures("cells_of_one")
-def test_both_ends_are_ranked_among_the_places_of_their_window(ready: PreparedTexts, finished: Path) -> None:
+def test_both_ends_are_ranked_among_the_places_of_their_window(ready: TextModelTask, finished: Path) -> None:
     pipeline = QuestionAnsweringPipeline.from_pretrained(finished)
     dataset, encoded = ready.datasets["test"], cast(Any, ready.texts["test"])
     scores = load_run(finished, name="x").scores
@@ -180,7 +178,7 @@ def test_both_ends_are_ranked_among_the_places_of_their_window(ready: PreparedTe
     assert {each.value for each in again.segments if each.feature == "true answer"} == {"an answer", "no answer"}
 
 
-def test_methods_are_compared_by_how_well_they_answer(recipe: Recipe, ready: PreparedTexts, tmp_path: Path) -> None:
+def test_methods_are_compared_by_how_well_they_answer(recipe: Recipe, ready: TextModelTask, tmp_path: Path) -> None:
     short = {**TRAINING, "num_train_epochs": 1}
     rows = [
         replace(recipe, conditioning="none", training=short),
@@ -196,7 +194,7 @@ def test_methods_are_compared_by_how_well_they_answer(recipe: Recipe, ready: Pre
     assert len({row.metrics["answer_f1_percent"].mean for row in found.comparison.rows}) > 1
 
 
-def test_windows_of_a_question_share_the_context_of_another(ready: PreparedTexts, finished: Path) -> None:
+def test_windows_of_a_question_share_the_context_of_another(ready: TextModelTask, finished: Path) -> None:
     own = ready.datasets["train"]
     ids = own.example_ids
     distinct = own.with_context({"row": ids})
@@ -229,10 +227,10 @@ def test_a_run_on_another_table_says_what_it_lacks(finished: Path, table: Path) 
 
 
 def inspected(recipe: Recipe, table: pa.Table) -> Inspection:
-    return inspect_texts(recipe, source=table)
+    return inspect_table(recipe, source=table)
 
 
-def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: PreparedTexts, table: Path) -> None:
+def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: TextModelTask, table: Path) -> None:
     read = pq.read_table(table)
     found = inspected(recipe, read)
     assert "140 of 160 questions have an answer in 'answer'" in found.reading
@@ -264,19 +262,21 @@ def test_columns_that_do_not_go_together(changes: dict[str, Any], message: str) 
         task_on_texts(**{"checkpoint": "bert", **COLUMNS, **changes})
 
 
-def test_what_cannot_answer_says_so(recipe: Recipe, ready: PreparedTexts, tmp_path: Path) -> None:
+def test_what_cannot_answer_says_so(recipe: Recipe, ready: TextModelTask, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"'cnn' cannot learn answers. Allowed: bert_context_as_text"):
-        task_of(ready).build_model(replace(recipe, conditioning="cnn"))
+        ready.build_model(replace(recipe, conditioning="cnn"))
     with pytest.raises(ConfigurationError, match=r"these texts have answers\. Leave it out"):
-        task_of(ready).build_model(replace(recipe, model={"classifier_pooling": "mean"}))
+        ready.build_model(replace(recipe, model={"classifier_pooling": "mean"}))
     single = checkpoint_of(tmp_path / "single", type_vocab_size=1)
     other = recipe.changed(checkpoint=str(single))
     with pytest.raises(CheckpointError, match=r"type_vocab_size=1, and .* Give a BERT with two segments"):
-        task_of(prepare_texts(other)).build_model(other)
+        prepare(other).build_model(other)
 
 
-def test_what_has_no_answers_is_not_scored(ready: PreparedTexts, finished: Path) -> None:
+def test_what_has_no_answers_is_not_scored(ready: TextModelTask, finished: Path) -> None:
     model = QuestionAnsweringPipeline.from_pretrained(finished).model
-    unanswered = encode_questions(ready.table, ready.processor, question="question", text="passage", max_length=16)
+    unanswered = encode_questions(
+        ready.examples.table, ready.processor, question="question", text="passage", max_length=16
+    )
     with pytest.raises(DataError, match="no question with an answer to score"):
         score_answers(model, unanswered)

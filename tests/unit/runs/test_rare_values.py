@@ -85,7 +85,7 @@ def test_going_on_keeps_the_buckets_and_says_how_many_rows_are_in_one(
     strangers = shop.set_column(1, "user", pa.array([f"new {each // 2}" for each in range(shop.num_rows)]))
     recipe = RECIPE.changed(init_from=str(finished))
     ready = prepare(recipe, source=strangers)
-    assert any("does not list, and which share" in line for line in ready.remarks())
+    assert any("does not list, and which share" in line for line in ready.remarks)
     run(recipe, tmp_path / "on", prepared=ready, is_quiet=True)
     ours, theirs = (CompletionPipeline.from_pretrained(each).processor.schema for each in (tmp_path / "on", finished))
     assert ours == theirs

@@ -6,7 +6,7 @@ import pyarrow as pa
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert.data import read_table, table_digest
-from contextual_bert.runs import prepare_texts
+from contextual_bert.runs import prepare
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.training import Classification, QuestionAnswering, Recipe
@@ -41,8 +41,8 @@ def test_texts_and_labels_that_look_like_numbers_are_prepared(tmp_path: Path) ->
     path = tmp_path / "a.csv"
     path.write_text("text,stars\n" + "2019,1.0\n2020,10.0\n2021,2.0\n" * 20)
     task = Classification(checkpoint=str(tmp_path / "bert"), label="stars", is_ordinal=True)
-    ready = prepare_texts(Recipe(data=str(path), task=task, conditioning="none", split_by="row"))
+    ready = prepare(Recipe(data=str(path), task=task, conditioning="none", split_by="row"))
     assert ready.labels == ("1", "2", "10")
-    assert ready.table["text"].to_pylist() == ["2019", "2020", "2021"] * 20
+    assert ready.examples.table["text"].to_pylist() == ["2019", "2020", "2021"] * 20
     found = ready.texts["train"].dataset.labels
     assert found is not None and set(found.tolist()) == {0, 1, 2}

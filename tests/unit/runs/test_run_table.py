@@ -9,8 +9,8 @@ import pytest
 
 from contextual_bert.data import ReadSettings, SetPolicy, new_split, read_table
 from contextual_bert.errors import DataError
+from contextual_bert.runs import prepare
 from contextual_bert.runs.inspection import inspect_table
-from contextual_bert.runs.prepared_sets import prepare
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.training import Classification, Recipe, SetCompletion
 
@@ -46,7 +46,7 @@ def test_a_word_of_the_validation_file_leaves_a_number_a_number(tmp_path: Path) 
 def test_a_number_with_a_unit_in_the_validation_file_is_warned_of(tmp_path: Path) -> None:
     recipe = files(tmp_path, "12 kg")
     warning = "warning: column 'age': most cells are numbers, and '12 kg' is none: correct these cells"
-    assert warning in prepare(recipe).news
+    assert warning in prepare(recipe).remarks
     assert warning in inspect_table(recipe).faults
 
 

@@ -25,7 +25,7 @@ from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.runs import (
-    PreparedSets,
+    SetCompletionTask,
     as_row,
     load_run,
     model_training,
@@ -61,7 +61,7 @@ EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 
 @pytest.fixture(scope="module")
-def finished(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tiny_data: SetCompletionTask, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("finished") / "run"
     run(replace(tiny_data.recipe, conditioning="global_state_update"), output, prepared=tiny_data, is_quiet=True)
     return output
@@ -74,7 +74,7 @@ def numbers(directory: Path) -> dict[str, Any]:
     return metrics
 
 
-def test_a_run_directory_is_complete(finished: Path, tiny_data: PreparedSets) -> None:
+def test_a_run_directory_is_complete(finished: Path, tiny_data: SetCompletionTask) -> None:
     assert {path.name for path in finished.iterdir() if path.is_file()} == FILES
     assert {path.name for path in finished.iterdir() if path.is_dir()} == {"checkpoints", "tensorboard"}
     assert ContextSchema.load(finished / "schema.json") == tiny_data.processor.schema
@@ -90,7 +90,9 @@ def test_a_run_directory_is_complete(finished: Path, tiny_data: PreparedSets) ->
     assert cost["training_seconds"] > 0
 
 
-def test_the_card_has_the_numbers_their_intervals_and_their_limits(finished: Path, tiny_data: PreparedSets) -> None:
+def test_the_card_has_the_numbers_their_intervals_and_their_limits(
+    finished: Path, tiny_data: SetCompletionTask
+) -> None:
     card = (finished / "README.md").read_text()
     metrics = json.loads((finished / "metrics.json").read_text())
     for part in ("validation", "test"):
@@ -104,9 +106,9 @@ def test_the_card_has_the_numbers_their_intervals_and_their_limits(finished: Pat
     assert "gender, age" in card
 
 
-def test_the_numbers_are_those_of_the_weights_in_the_directory(finished: Path, tiny_data: PreparedSets) -> None:
+def test_the_numbers_are_those_of_the_weights_in_the_directory(finished: Path, tiny_data: SetCompletionTask) -> None:
     pipeline = CompletionPipeline.from_pretrained(finished)
-    again = score(pipeline.model, tiny_data.datasets["test"], batch_size=64).scores
+    again = score(pipeline.model, tiny_data.datasets["test"], batch_size=64)
     written = load_run(finished, name="global_state_update")
     for name, column in written.scores.as_arrays().items():
         np.testing.assert_array_equal(column, again.as_arrays()[name], err_msg=name)
@@ -126,7 +128,7 @@ def test_the_same_recipe_gives_the_same_digits(finished: Path, tmp_path: Path) -
     assert numbers(tmp_path / "other") != numbers(finished)
 
 
-def test_a_run_trained_in_bfloat16_is_evaluated_as_it_was_scored(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_run_trained_in_bfloat16_is_evaluated_as_it_was_scored(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     recipe = replace(tiny_data.recipe, conditioning="none", dtype="bfloat16", training={"num_train_epochs": 1})
     report = run(recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     assert report is not None
@@ -134,7 +136,7 @@ def test_a_run_trained_in_bfloat16_is_evaluated_as_it_was_scored(tiny_data: Prep
     assert json.loads(again.to_json())["metrics"] == json.loads(report.to_json())["metrics"]
 
 
-def test_a_complete_run_is_not_replaced(finished: Path, tiny_data: PreparedSets) -> None:
+def test_a_complete_run_is_not_replaced(finished: Path, tiny_data: SetCompletionTask) -> None:
     before = (finished / "metrics.json").read_bytes()
     for is_resumed in (False, True):
         with pytest.raises(ConfigurationError, match=r"complete run.*--overwrite"):
@@ -144,7 +146,7 @@ def test_a_complete_run_is_not_replaced(finished: Path, tiny_data: PreparedSets)
 
 @pytest.mark.parametrize("place", ["write_card", "write_metrics", "save_scores"])
 def test_a_full_disk_leaves_nothing_half_written(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -160,7 +162,7 @@ def test_a_full_disk_leaves_nothing_half_written(
 
 
 def test_a_failed_checkpoint_is_not_resumed_from(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = ContextualBertTrainer._save_optimizer_and_scheduler
     steps: list[int] = []
@@ -180,7 +182,7 @@ def test_a_failed_checkpoint_is_not_resumed_from(
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "model.safetensors"])
 def test_a_checkpoint_that_lost_its_end_is_not_resumed_from(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     saved = ContextualBertTrainer._save_optimizer_and_scheduler
     steps: list[int] = []
@@ -276,7 +278,7 @@ def test_items_that_the_new_table_lacks_are_retired(finished: Path, outfits: Pat
     ready = prepare(recipe, source=table)
     kept = [item for item in old if item not in gone]
     assert list(ready.processor.items.values) == [*kept, "new-0"]
-    assert any("3 of" in line and "They are retired" in line for line in ready.news)
+    assert any("3 of" in line and "They are retired" in line for line in ready.remarks)
     model = build_model(recipe, ready).eval()
     assert isinstance(model, ContextualBertForMaskedLM)
     assert model.config.vocab_size == len(ready.processor.items) == len(kept) + 4
@@ -314,7 +316,9 @@ def test_going_on_from_nothing(tiny_recipe: Recipe, tmp_path: Path) -> None:
         run(tiny_recipe.changed(init_from=str(tmp_path / "nowhere")), tmp_path / "run", is_quiet=True)
 
 
-def test_a_comparison_is_resumable(tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_is_resumable(
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipes = [as_row(tiny_data.recipe, name).with_seed(seed) for name in ("none", "bag_context") for seed in (0, 1)]
     said: list[str] = []
     first = study("Methods", recipes, tmp_path, prepared=tiny_data, say=said.append)
@@ -341,7 +345,7 @@ def test_a_comparison_is_resumable(tiny_data: PreparedSets, tmp_path: Path, monk
         study("Methods", [changed], tmp_path, prepared=tiny_data)
 
 
-def test_controls_have_rows_of_their_own(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_controls_have_rows_of_their_own(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     base = replace(tiny_data.recipe, training={"num_train_epochs": 1})
     recipes = [
         replace(base, conditioning="none"),
@@ -364,7 +368,7 @@ def test_controls_have_rows_of_their_own(tiny_data: PreparedSets, tmp_path: Path
 
 
 def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
-    tiny_data: PreparedSets, tmp_path: Path
+    tiny_data: SetCompletionTask, tmp_path: Path
 ) -> None:
     recipe = replace(tiny_data.recipe, conditioning="global_state", training={"num_train_epochs": 2})
     own = run(recipe, tmp_path / "own", prepared=tiny_data, is_quiet=True)
@@ -381,7 +385,7 @@ def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
     assert "trained with the contexts of others" in evaluate_run(tmp_path / "dealt").lines[-1]
 
 
-def test_popularity_is_counted_over_what_can_be_asked(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_popularity_is_counted_over_what_can_be_asked(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     recipe = as_row(replace(tiny_data.recipe, patience=2), "popularity")
     report = run(recipe, tmp_path / "run", prepared=tiny_data, is_quiet=True)
     assert report is not None
@@ -403,7 +407,7 @@ def test_popularity_is_counted_over_what_can_be_asked(tiny_data: PreparedSets, t
             run(replace(recipe, **{name: value}), tmp_path / "other", prepared=tiny_data)
 
 
-def test_a_context_is_fitted_and_never_far_behind_popularity(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_context_is_fitted_and_never_far_behind_popularity(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     found: list[float] = []
     for name in ("popularity", "context_popularity"):
         report = run(as_row(tiny_data.recipe, name), tmp_path / name, prepared=tiny_data, is_quiet=True)
@@ -421,7 +425,7 @@ def test_a_baseline_with_context_needs_one(tiny_recipe: Recipe, tmp_path: Path) 
         run(recipe, tmp_path / "run", is_quiet=True)
 
 
-def test_runs_keep_their_own_settings(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_runs_keep_their_own_settings(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     recipe = replace(as_row(tiny_data.recipe, "bag"), training={"num_train_epochs": 1, "learning_rate": 0.02})
     run(recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     written = json.loads((tmp_path / "recipe.json").read_text())["resolved"]["training"]
@@ -439,14 +443,14 @@ def test_runs_keep_their_own_settings(tiny_data: PreparedSets, tmp_path: Path) -
     ids=lambda change: next(iter(change)),
 )
 def test_data_prepared_for_another_recipe_are_refused(
-    tiny_data: PreparedSets, tmp_path: Path, change: dict[str, Any]
+    tiny_data: SetCompletionTask, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"another {next(iter(change))} than the recipe asks for"):
         run(tiny_data.recipe.changed(**change), tmp_path, prepared=tiny_data, is_quiet=True)
 
 
-def test_the_customers_of_a_part_are_those_of_its_sets(tiny_data: PreparedSets) -> None:
-    chosen, found = tiny_data.split.select(tiny_data.sets, "test"), tiny_data.customers("test")
+def test_the_customers_of_a_part_are_those_of_its_sets(tiny_data: SetCompletionTask) -> None:
+    chosen, found = tiny_data.split.select(tiny_data.examples, "test"), tiny_data.customers("test")
     assert found is not None
     assert found.tolist() == [str(customer) for customer in chosen.table.column("customer_id").to_pylist()]
 
@@ -491,7 +495,7 @@ def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe
     assert not {"customer in training", FREQUENCY_FEATURE} & {each.feature for each in elsewhere.segments}
 
 
-def test_rare_items_are_a_segment(finished: Path, tiny_data: PreparedSets) -> None:
+def test_rare_items_are_a_segment(finished: Path, tiny_data: SetCompletionTask) -> None:
     report = Report.from_json(json.dumps(json.loads((finished / "metrics.json").read_text())["test"]))
     found = {each.value: each.num_rows for each in report.segments if each.feature == "masked item, times in training"}
     train, test = (tiny_data.datasets[part].input_ids.tolist() for part in ("train", "test"))
@@ -531,7 +535,7 @@ def test_a_leak_is_left_out_of_an_inferred_context(tiny_recipe: Recipe) -> None:
 
 
 def test_an_evaluation_at_the_start_is_none_of_a_resumed_run(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = {**tiny_data.recipe.training, "num_train_epochs": 3, "eval_on_start": True}
     recipe = replace(tiny_data.recipe, training=training)
@@ -577,7 +581,7 @@ def test_a_study_without_a_validation_part(tiny_recipe: Recipe, tmp_path: Path) 
     assert [row.name for row in found.comparison.rows] == [recipe.label]
 
 
-def test_a_report_says_what_was_read_split_and_left_out(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_report_says_what_was_read_split_and_left_out(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     folder = tmp_path / tiny_data.recipe.label / "seed-0"
     found = study("a study", [tiny_data.recipe], tmp_path, prepared=tiny_data, say=lambda _: None)
     assert found.data[: len(tiny_data.lines())] == tuple(tiny_data.lines())
@@ -593,7 +597,7 @@ def test_a_report_says_what_was_read_split_and_left_out(tiny_data: PreparedSets,
     assert again.data[-1].startswith("1,003 masked positions of the test part cannot be ranked")
 
 
-def test_a_step_in_the_curves_is_spoken_of_where_there_is_one(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_step_in_the_curves_is_spoken_of_where_there_is_one(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     masks = {"num_train_epochs": 3, "masks_per_set": 2, "one_mask_epochs": 1}
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, **masks})
     runs: list[Recipe] = [recipe, replace(recipe, name="one", training={**recipe.training, "one_mask_epochs": 3})]
@@ -640,7 +644,7 @@ def test_nothing_left_to_evaluate(tiny_recipe: Recipe, tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_no_step_can_be_made_with(
-    settings: dict[str, Any], words: str, tiny_data: PreparedSets, tmp_path: Path
+    settings: dict[str, Any], words: str, tiny_data: SetCompletionTask, tmp_path: Path
 ) -> None:
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, **settings})
     with pytest.raises(ConfigurationError, match=words):
@@ -648,7 +652,7 @@ def test_settings_that_no_step_can_be_made_with(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_training_that_diverges_is_called_so(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_training_that_diverges_is_called_so(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "learning_rate": 1e30})
     with pytest.raises(DataError, match="Weights that are NaN give such scores, after a training that diverged"):
         run(recipe, tmp_path / "run", prepared=tiny_data, is_quiet=True)
@@ -656,7 +660,7 @@ def test_a_training_that_diverges_is_called_so(tiny_data: PreparedSets, tmp_path
 
 @pytest.mark.parametrize("is_disabled", [True, False])
 def test_no_progress_bar_where_none_is_wanted(
-    is_disabled: bool, tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_disabled: bool, tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
 

@@ -14,10 +14,9 @@ from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.absence import is_missing
 from contextual_bert.inference.verdicts import FieldVerdicts
-from contextual_bert.runs import PreparedTexts, attribute_run, prepare, prepare_texts, run
+from contextual_bert.runs import SetCompletionTask, TextModelTask, attribute_run, prepare, run
 from contextual_bert.runs import selected_fields as selected
 from contextual_bert.runs.logistic_baseline import LogisticBaseline
-from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.run_files import load_metrics
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
 from contextual_bert.runs.text_baselines import words_of
@@ -144,9 +143,9 @@ def comments(num_texts: int = 2_700) -> pa.Table:
 def test_texts_are_those_without_the_fields_that_say_nothing(bert: Path) -> None:
     asked = Recipe(data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)))
     table = comments()
-    ready = prepare_texts(asked, source=table)
+    ready = prepare(asked, source=table)
     chosen = with_selected_fields(ready, [asked])
-    without = prepare_texts(asked, source=table.drop_columns(["noise", "level"]))
+    without = prepare(asked, source=table.drop_columns(["noise", "level"]))
     assert chosen.processor.schema is not None
     assert chosen.processor.schema.silenced_names == ("noise", "level")
     assert chosen.processor.schema.layout == without.processor.schema.layout  # type: ignore[union-attr]
@@ -163,13 +162,13 @@ def test_texts_are_those_without_the_fields_that_say_nothing(bert: Path) -> None
     assert [*encoded.tensors] == ["reader"]
     assert encoded.unread.keys() == {"noise", "level"}
     assert with_selected_fields(ready, [replace(asked, conditioning="none")]) is ready
-    logistic = LogisticBaseline(cast(PreparedTexts, chosen), "tfidf_context")
+    logistic = LogisticBaseline(cast(TextModelTask, chosen), "tfidf_context")
     assert [*logistic.columns] == ["reader"]
 
 
 def test_few_texts_keep_all_fields(bert: Path) -> None:
     asked = Recipe(data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)))
-    ready = prepare_texts(asked, source=comments(900))
+    ready = prepare(asked, source=comments(900))
     assert with_selected_fields(ready, [asked]) is ready
 
 
@@ -177,12 +176,12 @@ def test_texts_of_which_no_field_says_anything_have_all_missing(bert: Path) -> N
     asked = Recipe(
         data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)), exclude=("reader",)
     )
-    chosen = with_selected_fields(prepare_texts(asked, source=comments()), [asked])
+    chosen = with_selected_fields(prepare(asked, source=comments()), [asked])
     assert chosen.processor.schema is not None
     assert chosen.processor.schema.silenced_names == ("noise", "level")
     context = chosen.datasets["test"].context
     assert {name: bool(is_missing(values.numpy()).all()) for name, values in context.items()} == {"noise": True}
-    words = words_of(cast(PreparedTexts, chosen))["test"]
+    words = words_of(cast(TextModelTask, chosen))["test"]
     assert {name: bool((ids == 0).all()) for name, ids in words.items()} == {"noise": True}
 
 
@@ -192,15 +191,15 @@ def test_answers_to_questions_keep_all_fields(bert: Path) -> None:
     task = QuestionAnswering(text="text", question="question", answer="verdict", checkpoint=str(bert))
     table = table.set_column(1, "verdict", pa.array([text.split()[0] for text in table["text"].to_pylist()]))
     asked = Recipe(data="texts", task=task)
-    ready = prepare_texts(asked, source=table)
+    ready = prepare(asked, source=table)
     assert with_selected_fields(ready, [asked]) is ready
 
 
 def test_of_a_split_by_time_the_later_half_is_asked_about(sets: pa.Table) -> None:
     ready = prepare(recipe(time="day", split_by="time"), source=sets)
-    assert isinstance(ready, PreparedSets)
+    assert isinstance(ready, SetCompletionTask)
     (asked,) = folds_of(ready, np.arange(len(ready.datasets["train"])))
-    days = np.array(ready.split.select(ready.sets, "train").table["day"].to_pylist())
+    days = np.array(ready.split.select(ready.examples, "train").table["day"].to_pylist())
     assert np.delete(days, asked).max() < days[asked].min()
     assert abs(2 * len(asked) - len(days)) < 20
 

@@ -11,9 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from contextual_bert.data import split_by_time
-from contextual_bert.runs import prepare, prepare_texts
-from contextual_bert.runs.inspection import inspect_table
-from contextual_bert.runs.text_inspection import inspect_texts
+from contextual_bert.runs import inspect_table, prepare
 from contextual_bert.training import Classification, Recipe, SetCompletion
 from contextual_bert_cli.main import app
 
@@ -48,7 +46,7 @@ def test_inspect_and_train_leave_out_the_same_and_say_why() -> None:
     assert inspected.schema is not None and ready.processor.schema is not None
     assert inspected.schema.names == ready.processor.schema.names == ("date_weekday", "sex")
     reasons = {note.column: note.reason for note in inspected.notes}
-    told = "\n".join(ready.remarks())
+    told = "\n".join(ready.remarks)
     for column in ("date", "order_id", "week"):
         assert f"context: column {column!r}: " in told
     assert "month left out: 100.0% of the rows have a month that training has seen in one year only" in told
@@ -109,13 +107,13 @@ def test_texts_are_treated_alike(checkpoint: Path) -> None:
     table = table.append_column("label", pa.array(labels))
     task = Classification(checkpoint=str(checkpoint), text="text", label="label")
     recipe = Recipe(data="reviews", task=task, time="date", split_by="time")
-    found = inspect_texts(recipe, source=table, has_tokens=False)
+    found = inspect_table(recipe, source=table, has_tokens=False)
     assert found.schema is not None
     assert found.schema.names == ("date_weekday", "sex")
     assert any(fault.startswith("labels whose share changed most from training to test: ") for fault in found.faults)
-    by_row = inspect_texts(replace(recipe, time=None, split_by=None), source=table, has_tokens=False)
+    by_row = inspect_table(replace(recipe, time=None, split_by=None), source=table, has_tokens=False)
     assert any("no feature either: 'date_year', 'week'" in line for line in by_row.basis)
-    told = "\n".join(prepare_texts(recipe, source=table).remarks())
+    told = "\n".join(prepare(recipe, source=table).remarks)
     assert "context: column 'date': year left out: the split is by time" in told
 
 

@@ -16,12 +16,12 @@ import torch
 from transformers.utils import logging
 
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.runs import PreparedSets, as_row, is_complete, sweep
+from contextual_bert.runs import SetCompletionTask, as_row, is_complete, sweep
 from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.training import Recipe
 
 
-def recipes_of(tiny_data: PreparedSets, *, num_epochs: int = 1) -> list[Recipe]:
+def recipes_of(tiny_data: SetCompletionTask, *, num_epochs: int = 1) -> list[Recipe]:
     base = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": num_epochs})
     return [as_row(base, name) for name in ("none", "global_state_update", "popularity")]
 
@@ -37,7 +37,9 @@ def one_thread() -> Generator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
-def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_beside_each_other_gives_the_digits_of_one_after_the_other(
+    tiny_data: SetCompletionTask, tmp_path: Path
+) -> None:
     planned = [(recipe, tiny_data) for recipe in recipes_of(tiny_data)]
     said: list[str] = []
     beside = train_missing(planned, tmp_path / "beside", num_jobs=2, say=said.append)
@@ -54,7 +56,7 @@ def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: Pr
 
 
 @pytest.mark.slow
-def test_the_first_failure_ends_the_others(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_the_first_failure_ends_the_others(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     first, second, _ = recipes_of(tiny_data, num_epochs=10_000)
     diverging = replace(first, training={**first.training, "num_train_epochs": 1, "learning_rate": 1e30})
     said: list[str] = []
@@ -66,7 +68,7 @@ def test_the_first_failure_ends_the_others(tiny_data: PreparedSets, tmp_path: Pa
     assert not is_complete(run_directory(tmp_path, second))
 
 
-def test_a_process_that_is_killed_is_spoken_of(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_process_that_is_killed_is_spoken_of(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     planned = [(recipe, tiny_data) for recipe in recipes_of(tiny_data, num_epochs=10_000)[:2]]
     address = tiny_data.datasets["train"].input_ids.data_ptr()
 
@@ -103,7 +105,7 @@ def test_a_script_that_is_imported_again_is_told_so(tmp_path: Path, outfits: Pat
 
 
 def test_what_cannot_be_is_found_before_anything_is_trained(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipes = recipes_of(tiny_data)
     train_missing([(recipes[2], tiny_data)], tmp_path, say=lambda _: None)
@@ -124,7 +126,7 @@ class UnpicklableError(Exception):
 
 
 def test_a_process_takes_its_share_of_the_threads_and_tells_what_went_wrong(
-    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: SetCompletionTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, handler, threads = torch.get_num_threads(), signal.getsignal(signal.SIGINT), list[int]()
 

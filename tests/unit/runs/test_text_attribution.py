@@ -193,5 +193,5 @@ def test_what_cannot_be_attributed(finished: dict[str, Path], planted: dict[str,
         attribute_run(tmp_path / "control")
     with pytest.raises(DataError, match=r"only one text is evaluated.*a table with more texts"):
         attribute_run(finished["tags"], source=pq.read_table(once.data).slice(0, 1))
-    with pytest.raises(ConfigurationError, match=r"items='words' is for runs on sets.*trained on texts"):
+    with pytest.raises(ConfigurationError, match="items='words' is for sets of items, and this is for tags of words"):
         attribute_run(finished["tags"], overrides={"items": "words"})

@@ -13,10 +13,10 @@ import pytest
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert.data import ReadSettings
-from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
-from contextual_bert.runs import inspect_table, inspect_texts, make_split, prepare_texts
+from contextual_bert.errors import CheckpointError, DataError, UnknownNameError
+from contextual_bert.runs import inspect_table, make_split, prepare
 from contextual_bert.testing.heads import miniature_checkpoint
-from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion
+from contextual_bert.training import Classification, MaskedText, Recipe
 
 ROWS = 200
 TASK = Classification(checkpoint="nowhere", text="text", label="verdict")
@@ -43,7 +43,7 @@ def table(**columns: Any) -> pa.Table:
 
 
 def inspected(recipe: Recipe = RECIPE, **columns: Any) -> Any:
-    return inspect_texts(recipe, source=table(**columns), has_tokens=False)
+    return inspect_table(recipe, source=table(**columns), has_tokens=False)
 
 
 def labelled(**changes: Any) -> Recipe:
@@ -76,24 +76,24 @@ def test_features_come_from_the_training_part_alone() -> None:
 def test_tokens_are_counted_as_train_cuts_them(checkpoint: str, tmp_path: Path) -> None:
     recipe = labelled(checkpoint=checkpoint, max_length=4)
     source = table()
-    lines = inspect_texts(recipe, source=source).reading
+    lines = inspect_table(recipe, source=source).reading
     lengths = [len(text.split()) + 2 for text in source.column("text").to_pylist()]
     num_cut = sum(length > 4 for length in lengths)
     said = "3 to 5, half of them have 3 or fewer, 95% have 5 or fewer"
     assert lines[2] == f"tokens a text, [CLS] and [SEP] included: {said}"
     assert lines[3] == f"{num_cut} of 200 texts ({num_cut / 200:.1%}) are longer than 4 tokens and cut"
-    texts = prepare_texts(recipe, source=source).texts.values()
+    texts = prepare(recipe, source=source).texts.values()
     assert sum(each.report.num_cut for each in texts) == num_cut
-    wide = inspect_texts(labelled(checkpoint=checkpoint, max_length=5), source=source)
+    wide = inspect_table(labelled(checkpoint=checkpoint, max_length=5), source=source)
     assert "no text is longer than 5 tokens" in wide.reading
     twice = source.append_column("second", source.column("text"))
-    pairs = inspect_texts(labelled(checkpoint=checkpoint, pair="second"), source=twice)
+    pairs = inspect_table(labelled(checkpoint=checkpoint, pair="second"), source=twice)
     assert any(line.startswith("tokens a text, [CLS] and [SEP] included: 5 to 9,") for line in pairs.reading)
     assert not any("reads at most" in fault for fault in pairs.faults)
-    beyond = inspect_texts(labelled(checkpoint=checkpoint, max_length=1000), source=source)
+    beyond = inspect_table(labelled(checkpoint=checkpoint, max_length=1000), source=source)
     assert any(fault.endswith("tokens: with max_length=1000 train stops there") for fault in beyond.faults)
     with pytest.raises(CheckpointError, match="nowhere"):
-        inspect_texts(labelled(checkpoint=str(tmp_path / "nowhere")), source=source)
+        inspect_table(labelled(checkpoint=str(tmp_path / "nowhere")), source=source)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_tags_and_entities_are_counted() -> None:
 
 
 def test_hidden_words_need_no_label() -> None:
-    found = inspect_texts(replace(RECIPE, task=MaskedText(checkpoint="x")), source=table(), has_tokens=False)
+    found = inspect_table(replace(RECIPE, task=MaskedText(checkpoint="x")), source=table(), has_tokens=False)
     assert found.reading[-1] == "no --label: hidden words are learned (masked language model)"
     assert found.schema is not None
     assert found.schema.names == ("verdict", "sex")
@@ -224,7 +224,7 @@ def test_leaks_are_looked_for_among_the_columns_of_the_context() -> None:
     assert fault.startswith("leak: the column 'copy' tells the label")
     assert left_out.startswith("left out of the context as leaks: 'copy'")
     assert inspected(replace(RECIPE, exclude=("copy",)), copy=copy).faults == ()
-    ignored = inspect_texts(RECIPE, overrides={"copy": "ignore"}, source=table(copy=copy), has_tokens=False)
+    ignored = inspect_table(RECIPE, overrides={"copy": "ignore"}, source=table(copy=copy), has_tokens=False)
     assert ignored.faults == ()
     same = inspected(text=["always the same"] * ROWS).faults
     assert [fault.partition(":")[0] for fault in same] == ["leak", "leak"]
@@ -232,7 +232,7 @@ def test_leaks_are_looked_for_among_the_columns_of_the_context() -> None:
 
 
 def test_a_table_too_small_to_split_is_inspected_whole() -> None:
-    found = inspect_texts(RECIPE, source=table().slice(0, 1), has_tokens=False)
+    found = inspect_table(RECIPE, source=table().slice(0, 1), has_tokens=False)
     assert "cannot be split" in found.basis[0]
     assert found.num_rows == 1
 
@@ -242,9 +242,6 @@ def test_what_cannot_be_inspected() -> None:
         inspected(labelled(label="verdcit"))
     with pytest.raises(DataError, match=r"reviews.parquet, column 'text': the column is of type int64"):
         inspected(text=list(range(ROWS)))
-    with pytest.raises(ConfigurationError, match="sets of items, and this is for texts"):
-        inspect_texts(Recipe(data="days.parquet", task=SetCompletion(items="items")), source=table())
-    assert inspect_table(RECIPE, source=table(), has_tokens=False).reading == inspected().reading
     row = int(make_split(RECIPE, table()).rows("train")[-1])
     ages = np.arange(float(ROWS))
     ages[row] = np.inf
@@ -252,7 +249,7 @@ def test_what_cannot_be_inspected() -> None:
         inspected(age=ages)
 
 
-@pytest.mark.parametrize("read", [prepare_texts, lambda recipe, source: inspect_texts(recipe, source=source)])
+@pytest.mark.parametrize("read", [prepare, lambda recipe, source: inspect_table(recipe, source=source)])
 def test_a_faulty_value_is_named_by_the_row_of_the_file(read: Any, checkpoint: str) -> None:
     recipe = labelled(checkpoint=checkpoint)
     row = int(make_split(recipe, table()).rows("train")[-1])
@@ -268,8 +265,8 @@ def test_grades_are_read_with_the_decimal_mark(tmp_path: Path) -> None:
     path.write_text("\n".join(["text;stars", *rows]) + "\n", encoding="utf-8")
     task = Classification(checkpoint="x", label="stars", is_ordinal=True)
     recipe = Recipe(data=str(path), task=task, reading=ReadSettings(decimal=","))
-    found = inspect_texts(recipe, has_tokens=False)
+    found = inspect_table(recipe, has_tokens=False)
     assert any(line.startswith("3 grades, the lowest first: 1.5 (25.0%), 2 (50.0%), 3.5") for line in found.reading)
     named = replace(recipe, task=replace(task, is_ordinal=False))
-    told = " ".join(inspect_texts(named, has_tokens=False).reading)
+    told = " ".join(inspect_table(named, has_tokens=False).reading)
     assert "4 labels: " in told

@@ -19,12 +19,10 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert import CompletionPipeline, TextPipeline, encode_texts
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.models.context_as_text import FIRST_WORD
-from contextual_bert.runs import PreparedTexts, as_row, evaluate_run, load_run, prepare_texts, run, study
+from contextual_bert.runs import TextModelTask, as_row, evaluate_run, load_run, prepare, run, study
 from contextual_bert.runs.card import about, write_card
 from contextual_bert.runs.registry import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
 from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
-from contextual_bert.runs.tasks import task_of
-from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, Recipe, task_on_texts, training_arguments
@@ -74,9 +72,9 @@ HEADS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def prepared(checkpoint: Path, table: Path) -> dict[str, PreparedTexts]:
+def prepared(checkpoint: Path, table: Path) -> dict[str, TextModelTask]:
     columns = ("text", "words", "tags", "verdict", "stars", "price")
-    found: dict[str, PreparedTexts] = {}
+    found: dict[str, TextModelTask] = {}
     for head, task in HEADS.items():
         texts = task_on_texts(checkpoint=str(checkpoint), **task)
         exclude = tuple(name for name in columns if name not in task.values())
@@ -90,12 +88,12 @@ def prepared(checkpoint: Path, table: Path) -> dict[str, PreparedTexts]:
             training=TRAINING,
             device="cpu",
         )
-        found[head] = prepare_texts(recipe)
+        found[head] = prepare(recipe)
     return found
 
 
 @pytest.fixture(scope="module")
-def finished(prepared: dict[str, PreparedTexts], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def finished(prepared: dict[str, TextModelTask], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     for head, ready in prepared.items():
         run(replace(ready.recipe, conditioning="global_state_update"), folder / head, prepared=ready, is_quiet=True)
@@ -107,7 +105,7 @@ def metrics_of(directory: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_the_head_follows_from_the_table(prepared: dict[str, PreparedTexts], head: str) -> None:
+def test_the_head_follows_from_the_table(prepared: dict[str, TextModelTask], head: str) -> None:
     ready = prepared[head]
     assert ready.head == {"tags": "tagging", "masked_lm": "masked_text"}.get(head, head)
     assert ready.processor.schema is not None
@@ -117,13 +115,13 @@ def test_the_head_follows_from_the_table(prepared: dict[str, PreparedTexts], hea
     assert not writers[0] & writers[2]
 
 
-def test_training_says_what_leaks(prepared: dict[str, PreparedTexts], table: Path) -> None:
+def test_training_says_what_leaks(prepared: dict[str, TextModelTask], table: Path) -> None:
     """As inspect does: a column that tells the label, a text and a writer that are in two parts."""
     recipe, read = prepared["classification"].recipe, pq.read_table(table)
     assert "no leak found" in prepared["classification"].lines()
     told = read.append_column("told", read["verdict"])
     twice = pa.concat_tables([told, told])
-    ready = prepare_texts(replace(recipe, schema=None, split_by="row"), source=twice)
+    ready = prepare(replace(recipe, schema=None, split_by="row"), source=twice)
     assert ready.processor.schema is not None
     assert ready.processor.schema.names == ("sex",)
     lines = ready.lines()
@@ -135,7 +133,7 @@ def test_training_says_what_leaks(prepared: dict[str, PreparedTexts], table: Pat
     assert any(line.startswith("left out of the context as leaks: 'told'") for line in lines)
 
 
-def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str, PreparedTexts]) -> None:
+def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str, TextModelTask]) -> None:
     recipe = prepared["classification"].recipe
     ready = replace(prepared["classification"], recipe=replace(recipe, customer="text"))
     assert (ready.settings.set_name, ready.settings.cluster_name) == ("text", "distinct text")
@@ -143,7 +141,7 @@ def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str,
 
 @pytest.mark.usefixtures("cells_of_one")
 def test_new_customers_are_told_apart_when_a_run_is_evaluated_again(
-    prepared: dict[str, PreparedTexts], tmp_path: Path
+    prepared: dict[str, TextModelTask], tmp_path: Path
 ) -> None:
     """Of a split by row, where some writers are in training and some are not."""
     recipe = replace(prepared["classification"].recipe, split_by="row", test=0.3, conditioning="none")
@@ -159,11 +157,11 @@ def test_new_customers_are_told_apart_when_a_run_is_evaluated_again(
 @pytest.mark.parametrize("is_from_scratch", [False, True])
 @pytest.mark.parametrize("head", HEADS)
 def test_a_model_is_built_with_the_attention_chosen(
-    prepared: dict[str, PreparedTexts], head: str, is_from_scratch: bool, monkeypatch: pytest.MonkeyPatch
+    prepared: dict[str, TextModelTask], head: str, is_from_scratch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = prepared[head]
-    recipe = replace(ready.recipe, device="cpu", task=replace(ready.task, is_from_scratch=is_from_scratch))
-    work = task_of(replace(ready, recipe=recipe))
+    recipe = replace(ready.recipe, device="cpu", task=replace(ready.recipe.text_task, is_from_scratch=is_from_scratch))
+    work = replace(ready, recipe=recipe)
     for attention in ("eager", "sdpa"):
         monkeypatch.setattr("contextual_bert.runs.tasks.text.attention_for", lambda *_, chosen=attention: chosen)
         model: Any = work.build_model(recipe)
@@ -189,7 +187,7 @@ def test_a_run_is_evaluated_again_to_the_same_digits(finished: dict[str, Path], 
     ],
 )
 def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
-    prepared: dict[str, PreparedTexts],
+    prepared: dict[str, TextModelTask],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     head: str,
@@ -222,26 +220,26 @@ def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
 
 
 def test_weights_that_are_replaced_in_their_place_are_others(
-    prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path
+    prepared: dict[str, TextModelTask], checkpoint: Path, tmp_path: Path
 ) -> None:
     ready, folder = prepared["classification"], shutil.copytree(checkpoint, tmp_path / "start" / "bert")
-    recipe = replace(ready.recipe, task=replace(ready.task, checkpoint=str(folder)), conditioning="none")
+    recipe = replace(ready.recipe, task=replace(ready.recipe.text_task, checkpoint=str(folder)), conditioning="none")
     run(recipe, tmp_path / "run", is_quiet=True)
     resolved = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]
-    digests = prepare_texts(recipe).digests
+    digests = prepare(recipe).digests
     assert digests.items() <= resolved.items()
     weights = load_file(folder / "model.safetensors")
     save_file({name: 2 * weight for name, weight in weights.items()}, folder / "model.safetensors")
-    now = prepare_texts(recipe).digests
+    now = prepare(recipe).digests
     assert {name for name, digest in now.items() if digest != digests[name]} == {"checkpoint_digest"}
-    unread = replace(recipe, task=replace(ready.task, checkpoint=str(folder), is_from_scratch=True))
-    assert "checkpoint_digest" not in prepare_texts(unread).digests
+    unread = replace(recipe, task=replace(ready.recipe.text_task, checkpoint=str(folder), is_from_scratch=True))
+    assert "checkpoint_digest" not in prepare(unread).digests
 
 
-def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, PreparedTexts]) -> None:
+def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, TextModelTask]) -> None:
     ready, directory = prepared["classification"], finished["classification"]
     rows = ready.split.rows("test")
-    test = ready.table.take(pa.array(rows)).to_pylist()
+    test = ready.examples.table.take(pa.array(rows)).to_pylist()
     queries = [{"text": row["text"], "context": {"sex": row["sex"]}} for row in test]
     answers: Any = TextPipeline.from_pretrained(directory)(queries)
     accuracy = 100 * np.mean([answer["label"] == row["verdict"] for answer, row in zip(answers, test, strict=True)])
@@ -253,9 +251,9 @@ def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: d
     assert evaluated.metrics["accuracy_percent"].value == pytest.approx(accuracy)
 
 
-def test_tags_are_scored_once_a_word(finished: dict[str, Path], prepared: dict[str, PreparedTexts]) -> None:
+def test_tags_are_scored_once_a_word(finished: dict[str, Path], prepared: dict[str, TextModelTask]) -> None:
     ready = prepared["tags"]
-    test = ready.table.take(pa.array(ready.split.rows("test"))).column("tags").to_pylist()
+    test = ready.examples.table.take(pa.array(ready.split.rows("test"))).column("tags").to_pylist()
     labels: Any = load_scores(finished["tags"] / SCORES_FILE)[0].predictions
     assert [labels.names[number] for number in labels.true] == [tag for tags in test for tag in tags]
 
@@ -271,23 +269,23 @@ def test_the_best_epoch_of_tags_has_most_of_them_right(
 
 
 def test_a_missing_customer_is_no_customer_of_its_own(
-    finished: dict[str, Path], prepared: dict[str, PreparedTexts]
+    finished: dict[str, Path], prepared: dict[str, TextModelTask]
 ) -> None:
     ready = prepared["classification"]
-    writers = ready.table.column("writer").to_pylist()
+    writers = ready.examples.table.column("writer").to_pylist()
     row = int(ready.split.rows("test")[3])
     writers[row] = None
-    column = ready.table.column_names.index("writer")
-    table = ready.table.set_column(column, "writer", pa.array(writers))
+    column = ready.examples.table.column_names.index("writer")
+    table = ready.examples.table.set_column(column, "writer", pa.array(writers))
     with pytest.raises(DataError, match=r"row .*, column 'writer': the cell is missing"):
         evaluate_run(finished["classification"], source=table)
 
 
 def test_every_token_is_hidden_once_and_no_special_one(
-    finished: dict[str, Path], prepared: dict[str, PreparedTexts]
+    finished: dict[str, Path], prepared: dict[str, TextModelTask]
 ) -> None:
     ready = prepared["masked_lm"]
-    texts = ready.table.take(pa.array(ready.split.rows("test"))).column("text").to_pylist()
+    texts = ready.examples.table.take(pa.array(ready.split.rows("test"))).column("text").to_pylist()
     scores = load_run(finished["masked_lm"], name="x").scores
     assert len(scores) == sum(len(text.split()) for text in texts)
     assert scores.position.min() == 1
@@ -296,7 +294,7 @@ def test_every_token_is_hidden_once_and_no_special_one(
 
 @pytest.mark.parametrize("name", ["bert_concat_text", "bert_concat_word"])
 def test_what_is_only_compared_with_trains_and_keeps_no_weights(
-    prepared: dict[str, PreparedTexts], tmp_path: Path, name: str
+    prepared: dict[str, TextModelTask], tmp_path: Path, name: str
 ) -> None:
     ready = prepared["classification"]
     report = run(replace(ready.recipe, conditioning=name), tmp_path / "run", prepared=ready, is_quiet=True)
@@ -314,7 +312,7 @@ def test_what_is_only_compared_with_trains_and_keeps_no_weights(
 
 @pytest.mark.parametrize("name", [*LOGISTIC])
 def test_logistic_regressions_run_on_a_table_of_ones_own(
-    prepared: dict[str, PreparedTexts], tmp_path: Path, name: str
+    prepared: dict[str, TextModelTask], tmp_path: Path, name: str
 ) -> None:
     ready = prepared["classification"]
     report = run(as_row(ready.recipe, name), tmp_path / "run", prepared=ready, is_quiet=True)
@@ -335,7 +333,7 @@ def test_a_label_that_training_lacks_is_improbable_and_not_impossible(checkpoint
     pq.write_table(pa.table({"text": texts, "label": labels, "part": part}), path)
     task = Classification(checkpoint=str(checkpoint), text="text", label="label")
     recipe = Recipe(data=str(path), task=task, split_column="part", conditioning="tfidf")
-    ready = prepare_texts(recipe)
+    ready = prepare(recipe)
     report = run(ready.recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     assert report is not None
     assert report.metrics["cross_entropy_nats"].value < 10
@@ -347,7 +345,7 @@ OF_WORDS = [("tags", name) for name in (*TAG_BASELINES, CONTEXT_AS_TEXT)]
 
 @pytest.mark.parametrize(("head", "name"), [*OF_TEXTS, *OF_WORDS])
 def test_a_baseline_predicts_what_it_was_scored_with(
-    prepared: dict[str, PreparedTexts], tmp_path: Path, head: str, name: str
+    prepared: dict[str, TextModelTask], tmp_path: Path, head: str, name: str
 ) -> None:
     ready, folder = prepared[head], tmp_path / "run"
     report = run(as_row(ready.recipe, name), folder, prepared=ready, is_quiet=True)
@@ -356,7 +354,7 @@ def test_a_baseline_predicts_what_it_was_scored_with(
     assert evaluate_run(folder).report.metrics["cross_entropy_nats"] == report.metrics["cross_entropy_nats"]
     rows = pa.array(ready.split.rows("test"))
     pipeline = TextPipeline.from_pretrained(folder)
-    found = pipeline.label_table(ready.table.take(rows), text=ready.recipe.text_task.text, batch_size=7).table
+    found = pipeline.label_table(ready.examples.table.take(rows), text=ready.recipe.text_task.text, batch_size=7).table
     predicted = found.column("predicted_label").combine_chunks()
     flat = predicted.flatten() if head == "tags" else predicted
     assert flat.to_pylist() == [labels.names[number] for number in labels.predicted.tolist()]
@@ -374,12 +372,12 @@ def test_a_baseline_predicts_what_it_was_scored_with(
 QUERY: dict[str, dict[str, Any]] = {"classification": {"text": "word1 word2"}, "tags": {"text": ["word1", "word2"]}}
 
 
-def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
+def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, TextModelTask], tmp_path: Path) -> None:
     own = prepared["classification"].recipe
     task = replace(own.text_task, label="stars", is_ordinal=True)
     exclude = ("words", "tags", "verdict", "price")
     recipe = replace(own, task=task, exclude=exclude, schema=None, conditioning="cnn_context", training=TRAINING)
-    ready, folder = prepare_texts(recipe), tmp_path / "run"
+    ready, folder = prepare(recipe), tmp_path / "run"
     run(replace(recipe, training={**TRAINING, "context_dropout": 0.2}), folder, prepared=ready, is_quiet=True)
     answer = cast(Any, TextPipeline.from_pretrained(folder)({"text": "word1", "context": {"sex": "f"}, "guidance": 2}))
     assert set(answer["probabilities"]) == {"1", "3"}
@@ -391,7 +389,7 @@ def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, Prep
         CompletionPipeline.from_pretrained(folder)
     other = tmp_path / "other.parquet"
     pq.write_table(pq.read_table(own.data).drop(["stars"]).rename_columns({"tags": "stars"}), other)
-    with pytest.raises(DataError, match=r"ask for a ContextualBertForTokenClassification, .* holds a Contextual.*Seq"):
+    with pytest.raises(DataError, match=r"these are tags of words, and .* learned labels of texts"):
         evaluate_run(folder, overrides={"data": str(other)})
     older = tmp_path / "older"
     shutil.copytree(folder, older)
@@ -409,7 +407,7 @@ def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, Prep
 
 @pytest.mark.parametrize("head", ["tags", "masked_lm"])
 def test_a_context_as_text_is_neither_asked_for_nor_counted(
-    prepared: dict[str, PreparedTexts], finished: dict[str, Path], tmp_path: Path, head: str
+    prepared: dict[str, TextModelTask], finished: dict[str, Path], tmp_path: Path, head: str
 ) -> None:
     ready = prepared[head]
     recipe = replace(ready.recipe, conditioning=CONTEXT_AS_TEXT)
@@ -421,53 +419,53 @@ def test_a_context_as_text_is_neither_asked_for_nor_counted(
     np.testing.assert_array_equal(own.position, other.position)
 
 
-def in_words(ready: PreparedTexts, first: str, second: str) -> PreparedTexts:
+def in_words(ready: TextModelTask, first: str, second: str) -> TextModelTask:
     """The same texts, with the sexes as words that the tokenizer knows."""
-    sexes = [first if sex == "f" else second for sex in ready.table.column("sex").to_pylist()]
-    table = ready.table.set_column(ready.table.column_names.index("sex"), "sex", [sexes])
+    sexes = [first if sex == "f" else second for sex in ready.examples.table.column("sex").to_pylist()]
+    table = ready.examples.table.set_column(ready.examples.table.column_names.index("sex"), "sex", [sexes])
     recipe = replace(ready.recipe, schema=None, conditioning=CONTEXT_AS_TEXT)
-    return prepare_texts(recipe, source=table)
+    return prepare(recipe, source=table)
 
 
-def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, PreparedTexts]) -> None:
+def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, TextModelTask]) -> None:
     ready = in_words(prepared["classification"], "word1", "word2")
-    work, tokenizer = task_of(ready), ready.processor.tokenizer
+    work, tokenizer = ready, ready.processor.tokenizer
     own, dealt = (
         cast(Any, work.dataset(replace(ready.recipe, is_context_shuffled=is_shuffled), "test"))
         for is_shuffled in (False, True)
     )
     rows = torch.arange(len(own))
     said, shuffled = (each.__getitems__(rows).inputs()["context"]["sex"] - FIRST_WORD for each in (own, dealt))
-    true = ready.table.take(pa.array(ready.split.rows("test"))).column("sex").to_pylist()
+    true = ready.examples.table.take(pa.array(ready.split.rows("test"))).column("sex").to_pylist()
     assert [tokenizer.decode(row) for row in said] == [f"[UNK] [UNK] {sex} [UNK]" for sex in true]
     assert not torch.equal(said, shuffled)
     assert torch.equal(said.sort(dim=0).values, shuffled.sort(dim=0).values)
 
 
-def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, PreparedTexts]) -> None:
+def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, TextModelTask]) -> None:
     """16 positions, and texts of up to 10 tokens: four words too many."""
     ready = in_words(prepared["classification"], "word1 word2 word3 word4 word5", "word1")
     with pytest.raises(ConfigurationError, match=r"as text the context of the train part has up to 9 tokens.*max_len"):
-        task_of(ready).build_model(ready.recipe)
+        ready.build_model(ready.recipe)
 
 
-def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: dict[str, PreparedTexts]) -> None:
+def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: dict[str, TextModelTask]) -> None:
     recipe = prepared["classification"].recipe
     scratch = replace(
         recipe, task=replace(recipe.text_task, is_from_scratch=True), model={"max_position_embeddings": 6}
     )
-    ready = prepare_texts(replace(scratch, schema=None))
+    ready = prepare(replace(scratch, schema=None))
     with pytest.raises(
         ConfigurationError, match=r"max_position_embeddings=6 is too few: a text has 10 tokens.*max_length"
     ):
-        task_of(ready).build_model(ready.recipe)
+        ready.build_model(ready.recipe)
 
 
 @pytest.mark.parametrize(("head", "name"), [("tags", "cnn"), ("masked_lm", "ngrams"), ("classification", "bag")])
-def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, PreparedTexts], head: str, name: str) -> None:
+def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, TextModelTask], head: str, name: str) -> None:
     ready = prepared[head]
     with pytest.raises(ConfigurationError, match="Allowed: "):
-        task_of(ready).build_model(replace(ready.recipe, conditioning=name))
+        ready.build_model(replace(ready.recipe, conditioning=name))
 
 
 @pytest.fixture
@@ -481,26 +479,26 @@ def sentence_checkpoint(checkpoint: Path, tmp_path: Path) -> Path:
 
 
 def test_values_that_training_never_shows_are_pointed_out(
-    prepared: dict[str, PreparedTexts], table: Path, tmp_path: Path
+    prepared: dict[str, TextModelTask], table: Path, tmp_path: Path
 ) -> None:
     own = prepared["classification"]
-    sex = np.array(own.table.column("sex").to_pylist(), dtype=object)
+    sex = np.array(own.examples.table.column("sex").to_pylist(), dtype=object)
     sex[own.split.rows("test")[0]] = "x"
     path, columns = tmp_path / "texts.parquet", pq.read_table(table)
     pq.write_table(columns.set_column(columns.column_names.index("sex"), "sex", pa.array(sex)), path)
-    lines = prepare_texts(replace(own.recipe, data=str(path))).lines()
+    lines = prepare(replace(own.recipe, data=str(path))).lines()
     assert any("test: context 'sex': 1 rows have values never seen in training" in line for line in lines)
     assert any(line.startswith("context 'sex': ") and "is not learned. Set field_dropout=0.1" in line for line in lines)
     assert not any("is not learned" in line for line in own.lines())
 
 
-def started_from(ready: PreparedTexts, checkpoint: Path, model: dict[str, Any]) -> PreparedTexts:
-    texts = replace(ready.task, checkpoint=str(checkpoint))
+def started_from(ready: TextModelTask, checkpoint: Path, model: dict[str, Any]) -> TextModelTask:
+    texts = replace(ready.recipe.text_task, checkpoint=str(checkpoint))
     return replace(ready, recipe=replace(ready.recipe, task=texts, conditioning="global_state_update", model=model))
 
 
 def test_a_label_is_read_as_the_checkpoint_was_trained(
-    prepared: dict[str, PreparedTexts], sentence_checkpoint: Path, tmp_path: Path
+    prepared: dict[str, TextModelTask], sentence_checkpoint: Path, tmp_path: Path
 ) -> None:
     ready, output = started_from(prepared["classification"], sentence_checkpoint, {}), tmp_path / "run"
     assert "labels are read from the mean over their texts (classifier_pooling='mean')" in ready.lines()
@@ -512,7 +510,7 @@ def test_a_label_is_read_as_the_checkpoint_was_trained(
 
 
 def test_what_a_label_is_read_from_can_be_said(
-    prepared: dict[str, PreparedTexts], checkpoint: Path, sentence_checkpoint: Path
+    prepared: dict[str, TextModelTask], checkpoint: Path, sentence_checkpoint: Path
 ) -> None:
     mean, first = {"classifier_pooling": "mean"}, {"classifier_pooling": "cls"}
     for folder, model, expected in (
@@ -521,7 +519,7 @@ def test_what_a_label_is_read_from_can_be_said(
         (sentence_checkpoint, first, "cls"),
     ):
         ready = started_from(prepared["classification"], folder, model)
-        built: Any = task_of(ready).build_model(ready.recipe)
+        built: Any = ready.build_model(ready.recipe)
         assert built.config.classifier_pooling == ready.pooling == expected
         assert any("classifier_pooling" in line for line in ready.lines()) == (expected == "mean")
     (sentence_checkpoint / "1_Pooling" / "config.json").write_text("{", encoding="utf-8")
@@ -529,10 +527,10 @@ def test_what_a_label_is_read_from_can_be_said(
     for head in ("tags", "masked_lm"):
         ready = started_from(prepared[head], checkpoint, mean)
         with pytest.raises(ConfigurationError, match=r"classifier_pooling.*Leave it out"):
-            task_of(ready).build_model(ready.recipe)
+            ready.build_model(ready.recipe)
 
 
-def test_new_weights_alone_are_trained(prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path) -> None:
+def test_new_weights_alone_are_trained(prepared: dict[str, TextModelTask], checkpoint: Path, tmp_path: Path) -> None:
     ready = prepared["classification"]
     recipe = replace(ready.recipe, conditioning="multi_attribute", trained_weights="new")
     run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
@@ -542,12 +540,12 @@ def test_new_weights_alone_are_trained(prepared: dict[str, PreparedTexts], check
     assert all(torch.equal(old[name], new[name]) for name in shared)
 
 
-def test_a_shuffled_context_is_that_of_others(prepared: dict[str, PreparedTexts]) -> None:
+def test_a_shuffled_context_is_that_of_others(prepared: dict[str, TextModelTask]) -> None:
     for head in ("classification", "masked_lm"):
         ready = prepared[head]
         recipe = replace(ready.recipe, is_context_shuffled=True)
         own: Any = ready.datasets["train"]
-        dealt: Any = task_of(ready).dataset(recipe, "train")
+        dealt: Any = ready.dataset(recipe, "train")
         rows = torch.arange(len(own))
         true = own.context["sex"]
         first = context_of(dealt.__getitems__(rows).inputs())
@@ -563,7 +561,7 @@ def context_of(batch: Any) -> torch.Tensor:
     return batch["context"]["sex"] if isinstance(batch, dict) else batch.context["sex"]
 
 
-def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
+def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, TextModelTask], tmp_path: Path) -> None:
     ready = prepared["classification"]
     recipes = [as_row(ready.recipe, name) for name in ("none", "context_popularity")]
     found = study("Verdicts", recipes, tmp_path, prepared=ready, say=lambda _: None)
@@ -577,11 +575,11 @@ def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, PreparedTe
     assert "writers" in page
 
 
-def test_grades_are_ordered(prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path) -> None:
+def test_grades_are_ordered(prepared: dict[str, TextModelTask], checkpoint: Path, tmp_path: Path) -> None:
     base = prepared["classification"].recipe
     texts = Classification(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
     recipe = replace(base, task=texts, exclude=("words", "tags", "verdict", "price"), schema=None)
-    ready = prepare_texts(recipe)
+    ready = prepare(recipe)
     assert ready.labels == ("1", "3")
     run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     assert "classifier.thresholds" in load_file(tmp_path / "run" / "model.safetensors")
@@ -592,12 +590,12 @@ def test_grades_are_ordered(prepared: dict[str, PreparedTexts], checkpoint: Path
 
 @pytest.mark.parametrize("name", ["ngrams_context", "bert_concat_word"])
 def test_a_baseline_orders_grades_as_the_models_do(
-    prepared: dict[str, PreparedTexts], checkpoint: Path, name: str
+    prepared: dict[str, TextModelTask], checkpoint: Path, name: str
 ) -> None:
     texts = Classification(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
     recipe = replace(prepared["classification"].recipe, task=texts, exclude=("words", "tags", "verdict", "price"))
-    ready = prepare_texts(replace(recipe, schema=None, conditioning=name))
-    model: Any = task_of(ready).build_model(ready.recipe)
+    ready = prepare(replace(recipe, schema=None, conditioning=name))
+    model: Any = ready.build_model(ready.recipe)
     assert [each for each, _ in model.named_parameters() if "thresholds" in each] == ["head.output.thresholds"]
     inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     outputs = model(**inputs)
@@ -617,15 +615,15 @@ def test_a_baseline_orders_grades_as_the_models_do(
     ],
 )
 def test_a_new_head_starts_at_the_shares_of_training(
-    prepared: dict[str, PreparedTexts], checkpoint: Path, name: str, task: dict[str, Any]
+    prepared: dict[str, TextModelTask], checkpoint: Path, name: str, task: dict[str, Any]
 ) -> None:
     """A head that the checkpoint has for as many labels is kept."""
     texts = task_on_texts(checkpoint=str(checkpoint), **{"label": "verdict", **task})
     exclude = ("words", "tags", "verdict", "stars", "price")
     recipe = replace(prepared["classification"].recipe, task=texts, schema=None, conditioning=name)
-    ready = prepare_texts(replace(recipe, exclude=tuple(each for each in exclude if each != texts.label)))
-    model: Any = task_of(ready).build_model(ready.recipe)
-    column = ready.table.column(str(texts.label)).take(pa.array(ready.split.rows("train"))).to_pylist()
+    ready = prepare(replace(recipe, exclude=tuple(each for each in exclude if each != texts.label)))
+    model: Any = ready.build_model(ready.recipe)
+    column = ready.examples.table.column(str(texts.label)).take(pa.array(ready.split.rows("train"))).to_pylist()
     counts = torch.tensor([float(sum(str(each) == label for each in column)) for label in ready.labels])
     inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     found = model.eval()(**inputs)["logits"].softmax(dim=-1)
@@ -636,11 +634,11 @@ def test_a_new_head_starts_at_the_shares_of_training(
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("name", ["bert_concat_text", "bert_concat_word"])
 def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(
-    prepared: dict[str, PreparedTexts], name: str, pooling: str
+    prepared: dict[str, TextModelTask], name: str, pooling: str
 ) -> None:
     recipe = replace(prepared["classification"].recipe, conditioning=name, model={"classifier_pooling": pooling})
-    ready = prepare_texts(recipe)
-    model: Any = task_of(ready).build_model(ready.recipe).eval()
+    ready = prepare(recipe)
+    model: Any = ready.build_model(ready.recipe).eval()
     inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     last = model.features.module.model if name == "bert_concat_text" else model.encoder
@@ -659,7 +657,7 @@ def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None
     table = pa.table({"text": ["so it goes"] * 40, "stars": ["10", "9", "8", "10"] * 10})
     texts = Classification(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
     recipe = Recipe(data="t.csv", task=texts, conditioning="none")
-    assert prepare_texts(recipe, source=table).labels == ("8", "9", "10")
+    assert prepare(recipe, source=table).labels == ("8", "9", "10")
 
 
 @pytest.mark.parametrize(
@@ -674,24 +672,24 @@ def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None
     ],
 )
 def test_a_faulty_table_is_named(
-    prepared: dict[str, PreparedTexts], checkpoint: Path, change: dict[str, Any], error: type[Exception], words: str
+    prepared: dict[str, TextModelTask], checkpoint: Path, change: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     base = prepared["classification"].recipe
     with pytest.raises(error, match=words):
-        prepare_texts(replace(base, task=task_on_texts(checkpoint=str(checkpoint), **change), schema=None, exclude=()))
+        prepare(replace(base, task=task_on_texts(checkpoint=str(checkpoint), **change), schema=None, exclude=()))
 
 
 def test_decimals_are_labels(checkpoint: Path) -> None:
     table = pa.table({"text": ["word1", "word2"] * 20, "price": [Decimal("1.00"), Decimal("2.50")] * 20})
     recipe = Recipe(data="t.csv", task=Classification(checkpoint=str(checkpoint), label="price"), conditioning="none")
-    assert prepare_texts(recipe, source=table).labels == ("1", "2.5")
+    assert prepare(recipe, source=table).labels == ("1", "2.5")
 
 
 def test_several_labels_a_text_are_no_tags(checkpoint: Path) -> None:
     table = pa.table({"text": ["word1", "word2"] * 20, "topics": [[1, 0], [0, 1]] * 20})
     recipe = Recipe(data="t.csv", task=Classification(checkpoint=str(checkpoint), label="topics"))
     with pytest.raises(DataError, match=r"column 'topics'.*several labels a text are learned in Python"):
-        prepare_texts(recipe, source=table)
+        prepare(recipe, source=table)
 
 
 def test_a_label_that_the_run_does_not_know_is_named_by_its_row(finished: dict[str, Path], table: Path) -> None:
@@ -709,7 +707,7 @@ def test_a_table_with_labels_of_another_kind(finished: dict[str, Path], table: P
     other = pq.read_table(table)
     kept = {name: other[name] for name in ("sex", "writer")}
     tagged = pa.table({"text": other["words"], "verdict": other["tags"], **kept})
-    with pytest.raises(DataError, match=r"ask for a ContextualBertForTokenClassification, .* holds a .*SequenceC"):
+    with pytest.raises(DataError, match=r"these are tags of words, and .* learned labels of texts"):
         evaluate_run(finished["classification"], source=tagged)
 
 
@@ -736,14 +734,14 @@ def test_a_text_longer_than_the_checkpoint_reads_is_cut_and_counted(
     long = long.set_column(0, "text", pa.array(texts)).select(["text", "sex", "verdict"])
     task = Classification(checkpoint=str(checkpoint), text="text", label="verdict")
     recipe = Recipe(data="long.parquet", conditioning="none", task=task, training=TRAINING, device="cpu")
-    ready = prepare_texts(recipe, source=long)
+    ready = prepare(recipe, source=long)
     assert sum(texts.report.num_cut for texts in ready.texts.values()) == 1
     assert {texts.report.max_length for texts in ready.texts.values()} == {16}
     run(ready.recipe, tmp_path / "run", prepared=ready, is_quiet=True)
-    asked = prepare_texts(replace(recipe, task=replace(task, max_length=17)), source=long)
+    asked = prepare(replace(recipe, task=replace(task, max_length=17)), source=long)
     with pytest.raises(ConfigurationError, match=r"max_length=17 is not allowed. .* reads at most 16 tokens of a text"):
-        task_of(asked).build_model(asked.recipe)
-    task_of(asked).build_model(replace(asked.recipe, conditioning="ngrams"))
+        asked.build_model(asked.recipe)
+    asked.build_model(replace(asked.recipe, conditioning="ngrams"))
 
 
 def test_truth_values_are_labels(checkpoint: Path, table: Path) -> None:
@@ -751,7 +749,7 @@ def test_truth_values_are_labels(checkpoint: Path, table: Path) -> None:
     is_good = [each == "good" for each in rows.column("verdict").to_pylist()]
     rows = rows.select(["text", "sex"]).append_column("good", pa.array(is_good))
     recipe = Recipe(data="rows", task=Classification(checkpoint=str(checkpoint), text="text", label="good"))
-    ready = prepare_texts(recipe, source=rows)
+    ready = prepare(recipe, source=rows)
     assert ready.labels == ("false", "true")
     own = ready.texts["train"].dataset
     assert own.labels is not None
@@ -772,7 +770,7 @@ def test_the_card_says_how_to_use_it(finished: dict[str, Path]) -> None:
 
 
 def test_the_card_of_a_run_from_scratch_claims_no_weights_of_the_checkpoint(
-    prepared: dict[str, PreparedTexts], tmp_path: Path
+    prepared: dict[str, TextModelTask], tmp_path: Path
 ) -> None:
     base = prepared["classification"].recipe
     for is_from_scratch in (False, True):
@@ -830,7 +828,7 @@ def test_the_card_reads_a_text_as_the_run_did() -> None:
     assert 'pipeline({"text": "...", "pair": "..."})' in about(recipe)
 
 
-def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
+def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, TextModelTask], tmp_path: Path) -> None:
     """Whoever loads it need not know how that was."""
     recipe = prepared["classification"].recipe
     recipe = recipe.changed(truncation="head_tail", max_length=8, conditioning="none")
@@ -845,9 +843,9 @@ def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, PreparedTe
     assert cast(Any, pipeline.processor.tokenizer).decode(ids[1:-1]) == short["text"]
 
 
-def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
+def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextModelTask], tmp_path: Path) -> None:
     ready = prepared["classification"]
-    work, recipe = task_of(ready), replace(ready.recipe, conditioning="global_state_update")
+    work, recipe = ready, replace(ready.recipe, conditioning="global_state_update")
     model: Any = work.build_model(recipe)
     settings = {"new_weights_learning_rate": 0.5, "learning_rate": 0.25}
     arguments = training_arguments(tmp_path, device="cpu", **settings)
@@ -870,10 +868,10 @@ def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, PreparedTe
 
 @pytest.mark.parametrize("rate_of_new", [None, 0.5])
 def test_what_reads_the_context_can_have_a_rate_of_its_own(
-    prepared: dict[str, PreparedTexts], tmp_path: Path, rate_of_new: float | None
+    prepared: dict[str, TextModelTask], tmp_path: Path, rate_of_new: float | None
 ) -> None:
     ready = prepared["classification"]
-    work = task_of(ready)
+    work = ready
     settings = {"new_weights_learning_rate": rate_of_new} if rate_of_new else {}
     arguments = training_arguments(tmp_path, device="cpu", learning_rate=0.25, context_learning_rate=0.125, **settings)
     for method in ("global_state_update", "new_position", "multi_attribute"):
@@ -906,7 +904,7 @@ def test_what_reads_the_context_can_have_a_rate_of_its_own(
     ("head", "shares"), [("classification", "label shares"), ("tags", "label shares"), ("masked_lm", "token shares")]
 )
 def test_a_run_stands_beside_counted_shares(
-    finished: dict[str, Path], prepared: dict[str, PreparedTexts], head: str, shares: str
+    finished: dict[str, Path], prepared: dict[str, TextModelTask], head: str, shares: str
 ) -> None:
     metrics = metrics_of(finished[head])
     learned = metrics["test"]["learned"]
@@ -922,7 +920,7 @@ def test_a_run_stands_beside_counted_shares(
 
 
 def test_the_label_shares_are_those_of_popularity(
-    finished: dict[str, Path], prepared: dict[str, PreparedTexts], tmp_path: Path
+    finished: dict[str, Path], prepared: dict[str, TextModelTask], tmp_path: Path
 ) -> None:
     ready = prepared["classification"]
     popular = as_row(ready.recipe, "popularity")

@@ -10,9 +10,8 @@ import pytest
 
 from contextual_bert import TextPipeline
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.runs import evaluate_run, inspect_table, prepare_texts, run
+from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
 from contextual_bert.runs.registry import TEXT_BASELINES, WITHOUT_BERT, check_recipe, training_of
-from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.text_vocabulary import frequent_words, word_tokenizer
 from contextual_bert.training import Classification, MaskedText, QuestionAnswering, Recipe, task_on_texts
 
@@ -78,7 +77,7 @@ def test_a_word_is_a_token(text: str, found: list[str]) -> None:
 
 
 def test_the_words_of_few_customers_and_of_other_parts_are_not_kept(table: Path) -> None:
-    ready = prepare_texts(recipe_of(table, "ngrams"))
+    ready = prepare(recipe_of(table, "ngrams"))
     tokenizer: Any = ready.processor.tokenizer
     assert {*tokenizer.get_vocab()} - {*tokenizer.all_special_tokens} == {"shirt", "coat", "dress", "is", "good", "bad"}
     lines = ready.lines()
@@ -108,8 +107,8 @@ def test_what_is_fitted_needs_no_checkpoint(table: Path, tmp_path: Path, name: s
 
 def test_words_are_tagged_without_a_checkpoint(table: Path) -> None:
     recipe = recipe_of(table, "bilstm_crf", text="words", label="tags")
-    ready = prepare_texts(recipe)
-    model = task_of(ready).build_model(ready.resolve(recipe))
+    ready = prepare(recipe)
+    model = ready.build_model(ready.resolve(recipe))
     texts = ready.datasets["test"]
     assert ready.labels == ("O", "THING", "WORTH")
     assert model(input_ids=texts.input_ids[None, :6])["logits"].shape == (1, 6, 3)
@@ -136,7 +135,7 @@ def test_a_task_that_no_baseline_learns_needs_a_checkpoint(task: Any, settings: 
 
 
 def test_no_frequent_word_is_said(table: Path) -> None:
-    ready = prepare_texts(recipe_of(table, "ngrams").changed(min_customers=1000))
+    ready = prepare(recipe_of(table, "ngrams").changed(min_customers=1000))
     assert any(line.startswith("warning: no word is left") for line in ready.lines())
 
 

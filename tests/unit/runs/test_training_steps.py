@@ -7,11 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contextual_bert.runs import SetCompletionTask, prepare
 from contextual_bert.runs.model_factory import arguments_of, training_lines
-from contextual_bert.runs.prepared_sets import PreparedSets, prepare
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.sweep import train_missing
-from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert.training.defaults import default_epochs, steps_of_epoch
 
@@ -20,7 +19,7 @@ SMALL = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "nu
 
 
 @pytest.fixture(scope="module")
-def ready() -> PreparedSets:
+def ready() -> SetCompletionTask:
     table = pa.table({"items": [[f"a-{row % 7}", f"b-{row % 5}"] for row in range(ROWS)]})
     recipe = Recipe(
         data="memory", task=SetCompletion(items="items"), conditioning="none", model=SMALL, validation=0.2, test=0.2
@@ -40,21 +39,21 @@ def test_a_handful_of_rows_is_not_read_for_ever() -> None:
     assert default_epochs(10, 256, usual=4, fewest_steps=200, most=100) == 100
 
 
-def epochs_of(recipe: Recipe, ready: PreparedSets) -> float:
-    defaults = task_of(ready).default_training(recipe)
+def epochs_of(recipe: Recipe, ready: SetCompletionTask) -> float:
+    defaults = ready.default_training(recipe)
     return arguments_of(recipe, Path(), has_validation=True, defaults=defaults).num_train_epochs
 
 
-def test_what_is_given_is_obeyed(ready: PreparedSets) -> None:
+def test_what_is_given_is_obeyed(ready: SetCompletionTask) -> None:
     for training, epochs in (({"num_train_epochs": 2}, 2), ({}, 40), ({"per_device_train_batch_size": 1}, 18)):
         assert epochs_of(replace(ready.recipe, training=training), ready) == epochs, training
     assert epochs_of(replace(ready.recipe, training={"max_steps": 3}), ready) == 10
 
 
-def test_the_log_says_what_was_chosen_and_few_steps(ready: PreparedSets) -> None:
+def test_the_log_says_what_was_chosen_and_few_steps(ready: SetCompletionTask) -> None:
     def said(**training: float) -> str:
         recipe = replace(ready.recipe, training=training)
-        (line,) = training_lines(recipe, ready, defaults=task_of(ready).default_training(recipe))
+        (line,) = training_lines(recipe, ready, defaults=ready.default_training(recipe))
         return line
 
     settings = "8 rows a step, learning rate 0.001, weight decay 2"
@@ -71,7 +70,7 @@ def test_the_log_says_what_was_chosen_and_few_steps(ready: PreparedSets) -> None
     assert training_lines(popular, ready, defaults={}) == []
 
 
-def test_a_run_takes_these_steps_and_writes_them_down(ready: PreparedSets, tmp_path: Path) -> None:
+def test_a_run_takes_these_steps_and_writes_them_down(ready: SetCompletionTask, tmp_path: Path) -> None:
     recipe = replace(ready.recipe, training={"per_device_train_batch_size": 120})
     run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     resolved = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]

@@ -17,14 +17,14 @@ from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
 )
-from contextual_bert.runs import PreparedSets, run
+from contextual_bert.runs import SetCompletionTask, run
 from contextual_bert.training import ContextualBertTrainer, Recipe, SetCompletion, training_arguments
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 BRIEF = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False, "report_to": []}
 
 
-def trainer_for(data: PreparedSets, folder: Path, *, seed: int = 0, **settings: Any) -> ContextualBertTrainer:
+def trainer_for(data: SetCompletionTask, folder: Path, *, seed: int = 0, **settings: Any) -> ContextualBertTrainer:
     set_seed(0)
     config = ContextualBertConfig.from_schema(
         data.processor.schema, conditioning="global_state", vocab_size=len(data.processor.items), **SIZES
@@ -68,7 +68,7 @@ def shares_left_out(seen: list[dict[str, torch.Tensor]], layout: Sequence[Featur
     return whole, single, by_value
 
 
-def test_training_lacks_what_it_should_and_evaluation_nothing(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_training_lacks_what_it_should_and_evaluation_nothing(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     trainer = trainer_for(tiny_data, tmp_path, context_dropout=0.3, field_dropout=0.2)
     plain = trainer_for(tiny_data, tmp_path)
     for each in (trainer, plain):
@@ -91,7 +91,7 @@ def test_training_lacks_what_it_should_and_evaluation_nothing(tiny_data: Prepare
         assert all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_every_epoch_and_seed_leaves_out_others(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_every_epoch_and_seed_leaves_out_others(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     trainer = trainer_for(tiny_data, tmp_path, field_dropout=0.3, train_sampling_strategy="sequential")
     seen = contexts_seen(trainer.model)
     trainer.train()
@@ -105,7 +105,7 @@ def test_every_epoch_and_seed_leaves_out_others(tiny_data: PreparedSets, tmp_pat
     assert not torch.equal(other.absent(ids), dataset.absent(ids))
 
 
-def test_the_order_of_the_batches_is_that_without_dropout(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_the_order_of_the_batches_is_that_without_dropout(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     orders = [
         list(trainer_for(tiny_data, tmp_path, **settings)._get_train_sampler() or ())
         for settings in ({}, {"field_dropout": 0.5})
@@ -127,7 +127,7 @@ def test_the_config_remembers_and_a_pipeline_reads_it(tiny_recipe: Recipe, tmp_p
 
 @pytest.mark.parametrize(("context_dropout", "field_dropout"), [(0.1, 0.0), (0.0, 0.1)])
 def test_the_two_rates_say_different_things(
-    tiny_data: PreparedSets, context_dropout: float, field_dropout: float
+    tiny_data: SetCompletionTask, context_dropout: float, field_dropout: float
 ) -> None:
     config = ContextualBertConfig.from_schema(
         tiny_data.processor.schema,
@@ -142,7 +142,7 @@ def test_the_two_rates_say_different_things(
     assert model.has_learned_absent_fields is (field_dropout > 0)
 
 
-def test_a_trainer_that_only_evaluates_leaves_the_config_alone(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_trainer_that_only_evaluates_leaves_the_config_alone(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     model: Any = trainer_for(tiny_data, tmp_path, context_dropout=0.5).model
     arguments = training_arguments(tmp_path, device="cpu", **BRIEF)
     ContextualBertTrainer(

@@ -14,14 +14,14 @@ from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
-from contextual_bert.runs import PreparedSets
+from contextual_bert.runs import SetCompletionTask
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, training_arguments
 from contextual_bert.training.objectives import WholeBatchSampler
 
 NO_SAVING = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
 
 
-def model_for(data: PreparedSets, *, conditioning: str = "global_state_update", **fields: Any) -> torch.nn.Module:
+def model_for(data: SetCompletionTask, *, conditioning: str = "global_state_update", **fields: Any) -> torch.nn.Module:
     set_seed(0)
     if conditioning == "bag":
         return BagOfItems(len(data.processor.items), layout=(), hidden_size=16, dropout=fields["hidden_dropout_prob"])
@@ -34,7 +34,9 @@ def model_for(data: PreparedSets, *, conditioning: str = "global_state_update", 
     return ContextualBertForMaskedLM(config)
 
 
-def trainer_for(data: PreparedSets, model: torch.nn.Module, folder: Path, **settings: Any) -> ContextualBertTrainer:
+def trainer_for(
+    data: SetCompletionTask, model: torch.nn.Module, folder: Path, **settings: Any
+) -> ContextualBertTrainer:
     arguments = training_arguments(
         folder, device="cpu", disable_tqdm=True, logging_steps=1, **{**NO_SAVING, "learning_rate": 0.01, **settings}
     )
@@ -58,7 +60,7 @@ class FirstGradient(TrainerCallback):
 
 @pytest.mark.parametrize("conditioning", ["global_state_update", "bag"])
 def test_accumulated_batches_give_the_gradient_of_the_whole_one(
-    tiny_data: PreparedSets, tmp_path: Path, conditioning: str
+    tiny_data: SetCompletionTask, tmp_path: Path, conditioning: str
 ) -> None:
     found: list[dict[str, torch.Tensor]] = []
     for size, accumulated in ((16, 1), (4, 4)):
@@ -86,7 +88,7 @@ def test_accumulated_batches_give_the_gradient_of_the_whole_one(
 
 @pytest.mark.parametrize("masks_per_set", [1, 3])
 def test_other_sets_are_evaluated_as_those_that_choose(
-    tiny_data: PreparedSets, tmp_path: Path, masks_per_set: int
+    tiny_data: SetCompletionTask, tmp_path: Path, masks_per_set: int
 ) -> None:
     """Every position masked once, whatever training masks and whatever epoch it is."""
     model = model_for(tiny_data, initializer_range=0.5)
@@ -104,11 +106,11 @@ def test_other_sets_are_evaluated_as_those_that_choose(
     assert several["eval_b_cross_entropy_nats"] != expected
 
 
-def test_evaluation_is_a_full_ranking_of_every_position(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_evaluation_is_a_full_ranking_of_every_position(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     model: Any = model_for(tiny_data, initializer_range=0.5).eval()
     trainer = trainer_for(tiny_data, model, tmp_path, per_device_eval_batch_size=50)
     metrics = trainer.evaluate()
-    scores = score(model, tiny_data.datasets["validation"]).scores
+    scores = score(model, tiny_data.datasets["validation"])
     assert len(scores) == tiny_data.datasets["validation"].sizes.sum()
     assert metrics["eval_cross_entropy_nats"] == pytest.approx(-scores.log_probability.mean(), abs=1e-6)
     assert metrics["eval_loss"] == metrics["eval_cross_entropy_nats"]
@@ -118,7 +120,7 @@ def test_evaluation_is_a_full_ranking_of_every_position(tiny_data: PreparedSets,
 
 @pytest.mark.parametrize("conditioning", ["none", "bag"])
 def test_items_that_the_vocabulary_lacks_are_left_out_of_the_evaluation(
-    tiny_data: PreparedSets, tmp_path: Path, conditioning: str
+    tiny_data: SetCompletionTask, tmp_path: Path, conditioning: str
 ) -> None:
     validation = tiny_data.datasets["validation"]
     items = validation.input_ids.clone()
@@ -129,11 +131,11 @@ def test_items_that_the_vocabulary_lacks_are_left_out_of_the_evaluation(
     metrics = trainer.evaluate(EveryPosition(changed))
     result = score(model, changed)
     assert result.num_unknown_targets == int((items == 2).sum()) > 0
-    assert len(result.scores) == int((items != 2).sum())
-    assert metrics["eval_loss"] == pytest.approx(-result.scores.log_probability.mean(), abs=1e-6)
+    assert len(result) == int((items != 2).sum())
+    assert metrics["eval_loss"] == pytest.approx(-result.log_probability.mean(), abs=1e-6)
 
 
-def test_the_best_epoch_is_the_best_by_the_metric_that_is_named(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_the_best_epoch_is_the_best_by_the_metric_that_is_named(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     epochs = {"eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True, "num_train_epochs": 5}
     metric = {"metric_for_best_model": "recall_at_20_percent"}
     trainer = trainer_for(tiny_data, model_for(tiny_data), tmp_path, **epochs, **metric, learning_rate=0.1)
@@ -143,7 +145,7 @@ def test_the_best_epoch_is_the_best_by_the_metric_that_is_named(tiny_data: Prepa
     assert min(recalls) < max(recalls) == trainer.state.best_metric == trainer.evaluate()["eval_recall_at_20_percent"]
 
 
-def test_a_metric_that_no_evaluation_gives(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_metric_that_no_evaluation_gives(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     settings = {"eval_strategy": "epoch", "save_strategy": "epoch", "metric_for_best_model": "recall_at_3_percent"}
     with pytest.raises(
         UnknownNameError, match=r"metric_for_best_model='recall_at_3_percent' is unknown. Did you mean 'recall"
@@ -151,7 +153,7 @@ def test_a_metric_that_no_evaluation_gives(tiny_data: PreparedSets, tmp_path: Pa
         trainer_for(tiny_data, model_for(tiny_data), tmp_path, **settings)
 
 
-def test_patience_needs_something_to_wait_for(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_patience_needs_something_to_wait_for(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     never = {"eval_strategy": "no", "load_best_model_at_end": False}
     arguments = training_arguments(tmp_path, device="cpu", **never)
     with pytest.raises(ConfigurationError, match=r"patience=2 counts evaluations .* eval_strategy='no'"):
@@ -164,7 +166,9 @@ def test_patience_needs_something_to_wait_for(tiny_data: PreparedSets, tmp_path:
         )
 
 
-def test_an_evaluation_reads_the_last_batch_though_training_drops_it(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_an_evaluation_reads_the_last_batch_though_training_drops_it(
+    tiny_data: SetCompletionTask, tmp_path: Path
+) -> None:
     model: Any = model_for(tiny_data).eval()
     whole = trainer_for(tiny_data, model, tmp_path).evaluate()
     dropping = {"dataloader_drop_last": True, "per_device_train_batch_size": 50, "per_device_eval_batch_size": 50}
@@ -176,7 +180,7 @@ def test_an_evaluation_reads_the_last_batch_though_training_drops_it(tiny_data: 
     assert trainer.evaluate()["eval_loss"] == pytest.approx(whole["eval_loss"], abs=1e-6)
 
 
-def test_the_loss_is_exact_where_only_the_loss_is_asked_for(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_the_loss_is_exact_where_only_the_loss_is_asked_for(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     model: Any = model_for(tiny_data).eval()
     whole = trainer_for(tiny_data, model, tmp_path, per_device_eval_batch_size=10_000).evaluate()
     trainer = trainer_for(tiny_data, model, tmp_path, prediction_loss_only=True, per_device_eval_batch_size=7)
@@ -184,7 +188,7 @@ def test_the_loss_is_exact_where_only_the_loss_is_asked_for(tiny_data: PreparedS
 
 
 def test_batches_have_one_length_and_the_masks_change_from_epoch_to_epoch(
-    tiny_data: PreparedSets, tmp_path: Path
+    tiny_data: SetCompletionTask, tmp_path: Path
 ) -> None:
     batches: list[dict[str, Any]] = []
     trainer = trainer_for(tiny_data, model_for(tiny_data), tmp_path, num_train_epochs=2, per_device_train_batch_size=16)
@@ -214,7 +218,7 @@ def test_batches_have_one_length_and_the_masks_change_from_epoch_to_epoch(
     assert 0.5 < np.mean([masks[0][example] != masks[1][example] for example in masks[0]]) < 1
 
 
-def test_bfloat16_trains_with_the_loss_in_float32(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_bfloat16_trains_with_the_loss_in_float32(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     outputs: list[tuple[torch.dtype, torch.dtype]] = []
     trainers: list[ContextualBertTrainer] = []
     for dtype in ("float32", "bfloat16"):
@@ -253,7 +257,9 @@ def test_bfloat16_trains_with_the_loss_in_float32(tiny_data: PreparedSets, tmp_p
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_training_that_diverges_ends_at_the_next_log(tiny_data: PreparedSets, tmp_path: Path, dtype: str) -> None:
+def test_a_training_that_diverges_ends_at_the_next_log(
+    tiny_data: SetCompletionTask, tmp_path: Path, dtype: str
+) -> None:
     model = model_for(tiny_data)
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
@@ -268,7 +274,7 @@ def test_a_training_that_diverges_ends_at_the_next_log(tiny_data: PreparedSets, 
         trainer.train()
 
 
-def test_evaluation_is_in_float32_after_a_training_in_bfloat16(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_evaluation_is_in_float32_after_a_training_in_bfloat16(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     for conditioning in ("none", "bag"):
         model: Any = model_for(tiny_data, conditioning=conditioning, hidden_dropout_prob=0.1)
         arguments = training_arguments(
@@ -289,7 +295,7 @@ def test_evaluation_is_in_float32_after_a_training_in_bfloat16(tiny_data: Prepar
         assert metrics["eval_loss"] == exact["eval_loss"]
 
 
-def test_compiled_models_train(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_compiled_models_train(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     settings: dict[str, Any] = {"max_steps": 2, "per_device_train_batch_size": 32}
     plain = trainer_for(tiny_data, model_for(tiny_data, **still), tmp_path, **settings)
@@ -312,7 +318,7 @@ def test_compiled_models_train(tiny_data: PreparedSets, tmp_path: Path) -> None:
         torch.testing.assert_close(weight, compiled.model.state_dict()[name])
 
 
-def test_a_plain_trainer_trains_the_same_model(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_plain_trainer_trains_the_same_model(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "num_train_epochs": 2,
         "per_device_train_batch_size": 32,
@@ -356,7 +362,7 @@ def test_the_whole_batch_sampler_fills_only_the_last_batch() -> None:
     assert list(WholeBatchSampler(0, batch_size=3)) == []
 
 
-def test_the_order_of_training_follows_the_seed(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_the_order_of_training_follows_the_seed(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     orders: list[list[int]] = []
     for seed in (0, 0, 1):
         arguments = training_arguments(tmp_path, device="cpu", seed=seed, **NO_SAVING)
@@ -370,7 +376,7 @@ def test_the_order_of_training_follows_the_seed(tiny_data: PreparedSets, tmp_pat
     assert sorted(orders[0]) == list(range(len(tiny_data.datasets["train"])))
 
 
-def test_the_last_epochs_of_a_training_mask_one_item(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_the_last_epochs_of_a_training_mask_one_item(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     counts: list[set[int]] = []
     settings = {"num_train_epochs": 3, "masks_per_set": 2, "one_mask_epochs": 2}
     trainer = trainer_for(tiny_data, model_for(tiny_data), tmp_path, **settings)
@@ -387,7 +393,7 @@ def test_the_last_epochs_of_a_training_mask_one_item(tiny_data: PreparedSets, tm
     assert counts == steps * [{2}] + 2 * steps * [{1}]
 
 
-def test_a_shuffled_context_is_dealt_out_anew_each_epoch(tiny_data: PreparedSets, tmp_path: Path) -> None:
+def test_a_shuffled_context_is_dealt_out_anew_each_epoch(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     shuffled = ShuffledContext(tiny_data.datasets["train"], seed=0)
     model = model_for(tiny_data, conditioning="global_state")
     settings = {"eval_strategy": "no", "load_best_model_at_end": False, "report_to": []}
@@ -406,7 +412,7 @@ def test_a_shuffled_context_is_dealt_out_anew_each_epoch(tiny_data: PreparedSets
 
 
 def test_one_callback_tells_the_epoch_however_often_batches_are_asked_for(
-    tiny_data: PreparedSets, tmp_path: Path
+    tiny_data: SetCompletionTask, tmp_path: Path
 ) -> None:
     trainer = trainer_for(tiny_data, model_for(tiny_data), tmp_path)
     for _ in range(2):

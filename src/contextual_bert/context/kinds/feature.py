@@ -239,6 +239,12 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     if TYPE_CHECKING:  # each kind declares it with its own name as the default
         kind: str
 
+    def __eq__(self, other: object) -> bool:
+        """Compare fields alone: pydantic compares what is cached, too, and arrays have no one truth value."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import AnswerPredictions, Scores
-from contextual_bert.inference.scoring import ScoredSet, collect, rank_columns
+from contextual_bert.inference.scoring import collect, rank_columns
 from contextual_bert.inference.texts.answer_spans import (
     MAX_ANSWER_TOKENS,
     Batch,
@@ -36,7 +36,7 @@ def score_answers(
     max_answer_tokens: int = MAX_ANSWER_TOKENS,
     is_shared: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> ScoredSet:
+) -> Scores:
     """Rank the first and the last token of each answer among those of its window, and measure the answers given.
 
     A window without the whole answer is asked for [CLS], as in training. Where no answer is likelier than the best one,
@@ -77,7 +77,7 @@ def score_answers(
         **rank_columns(ranks),
         predictions=measured_answers(questions, rows[:, 1:5]),
     )
-    return ScoredSet(scores.sorted())
+    return scores.sorted()
 
 
 def measured_answers(questions: EncodedQuestions, spans: NDArray[np.float64]) -> AnswerPredictions:

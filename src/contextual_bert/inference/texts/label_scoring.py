@@ -13,7 +13,7 @@ from torch import Tensor
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import LabelPredictions, Scores
-from contextual_bert.inference.scoring import ScoredSet, check_scores, collect, rank_columns
+from contextual_bert.inference.scoring import check_scores, collect, rank_columns
 from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_labels
 
 
@@ -27,7 +27,7 @@ def score_labels(
     dtype: torch.dtype = torch.float32,
     is_shared: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> ScoredSet:
+) -> Scores:
     """Rank the true label of each text, or of each word, among all.
 
     Args:
@@ -66,7 +66,7 @@ def score_labels(
     check_scores(rows[:, 4], model, example_id)
     places: dict[str, Any] = {"example_id": example_id, "position": position}
     predictions = LabelPredictions(**places, predicted=predicted, true=true, names=tuple(names), is_ordinal=is_ordinal)
-    return ScoredSet(Scores(**places, **rank_columns(rows[:, 4:]), predictions=predictions).sorted())
+    return Scores(**places, **rank_columns(rows[:, 4:]), predictions=predictions).sorted()
 
 
 class _Labels:

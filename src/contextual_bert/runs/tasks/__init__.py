@@ -1,12 +1,15 @@
-"""Tasks: what a run learns. One class a kind, found by what the prepared data ask for."""
+"""Tasks: what a run learns. One class a kind, and ``prepare``, which makes one from a recipe and its table."""
 
-from typing import Any
-
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.data import TextTable
+from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
-from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.prepared_sets import prepare
-from contextual_bert.runs.prepared_texts import prepare_texts
+from contextual_bert.inference import outside_lines_of
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.runs.audits import audit_of
+from contextual_bert.runs.next_table import check_columns_of_run, context_lines
+from contextual_bert.runs.prepared_data import beside_context, make_split
+from contextual_bert.runs.run_schema import alike_values, customers_in, schema_of, without_leaks
+from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.tasks.base import Task
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.runs.tasks.masked_text import MaskedTextTask
@@ -14,12 +17,12 @@ from contextual_bert.runs.tasks.question_answering import QuestionAnsweringTask
 from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 from contextual_bert.runs.tasks.tagging import TaggingTask
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import TASK_SETTINGS, TaskSettings, TextTask
+from contextual_bert.training.tasks import TASK_SETTINGS, TaskSettings
 
-__all__ = ["TASKS", "Task", "prepare_for", "register_task", "task_of"]
+__all__ = ["TASKS", "Task", "prepare", "register_task"]
 
 # Kind of task -> its class, as ``TASK_SETTINGS`` has the settings.
-TASKS: dict[str, type[Task[Any]]] = {
+TASKS: dict[str, type[Task]] = {
     "set_completion": SetCompletionTask,
     "classification": ClassificationTask,
     "tagging": TaggingTask,
@@ -28,7 +31,7 @@ TASKS: dict[str, type[Task[Any]]] = {
 }
 
 
-def register_task(kind: str, settings: type[TaskSettings], task: type[Task[Any]]) -> None:
+def register_task(kind: str, settings: type[TaskSettings], task: type[Task]) -> None:
     """Make a kind of task known, so that recipes name it and runs train it.
 
     Args:
@@ -44,13 +47,75 @@ def register_task(kind: str, settings: type[TaskSettings], task: type[Task[Any]]
     TASK_SETTINGS[kind], TASKS[kind] = settings, task
 
 
-def task_of(ready: PreparedData) -> Task[Any]:
-    """Return the task on prepared data."""
-    return TASKS[ready.head](ready)
+def prepare(recipe: Recipe, *, source: Frame | None = None) -> Task:
+    """Read and encode the data of a recipe. The vocabulary, bins and rare values are those of the training part.
+
+    Args:
+        recipe: what to read.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
+
+    Raises:
+        DataError, UnknownNameError, SchemaError, ConfigurationError, CheckpointError, RunDirectoryError: a fault of the
+            table, of the recipe or of what it starts from, by name and place.
+    """
+    task = TASKS[recipe.task.kind]
+    known = task.known_processor(recipe)
+    brought = known.schema.code_columns if known is not None and known.schema is not None else ()
+    rows = read_data(recipe, source, codes=brought)
+    with rows.placed():
+        ready = _prepared(task, recipe, rows, known)
+    ready.datasets  # noqa: B018  (a faulty row is found before a model is built)
+    return ready
 
 
-def prepare_for(recipe: Recipe, *, source: Frame | None = None) -> PreparedData:
-    """Read the data of a recipe, sets or texts; ``source`` is its table, where that is in memory."""
-    if isinstance(recipe.task, TextTask):
-        return prepare_texts(recipe, source=source)
-    return prepare(recipe, source=source)
+def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | None) -> Task:
+    """Return the prepared data of a table with one row a set or text; ``known`` is of the run that is gone on from."""
+    split = make_split(recipe, rows.table, sizes=rows.sizes)
+    examples = rows.examples(recipe, count_rows=split.rows("train"))
+    task.check_examples(recipe, examples)
+    training = split.select(examples, "train")
+    if not len(training):
+        raise DataError(
+            "nothing is left of the training part",
+            file=recipe.data,
+            fix="Make validation and test smaller. Of sets, loosen the item filters or the set sizes.",
+        )
+    everywhere = examples.select(split.is_in_part[examples.rows])  # of customers who are left out nothing is said
+    leaks, leaking, remarks = None, tuple[str, ...](), list[str]()
+    run = task.start_of(recipe)
+    if known is not None and run is not None:
+        schema = known.schema
+        check_columns_of_run(schema, rows.table, run=run, file=recipe.data)
+        remarks += context_lines(
+            schema,
+            training.table,
+            run=run,
+            file=recipe.data,
+            beside=beside_context(recipe, run=run),
+            customers=customers_in(recipe, training.table, split),
+            min_customers=recipe.min_customers,
+        )
+    else:
+        left_out = tuple(rows.left_out)
+        found = schema_of(recipe, training.table, training.rows, split, everywhere=everywhere.table, left_out=left_out)
+        schema = found.schema if found is not None else None
+        remarks += [*found.remarks(), *found.warnings()] if found is not None else []
+        if schema is not None and recipe.schema is None and recipe.leaks == "drop":
+            leaks = audit_of(split, examples, schema.columns, groups=rows.groups)
+            schema, leaking = without_leaks(schema, leaks)
+    own, told = task.learned_from(recipe, known, schema, examples=examples, split=split)
+    processor: ContextualBertProcessor = own["processor"]
+    first_rows = rows.groups.first_rows if rows.groups is not None else None
+    outside = outside_lines_of(everywhere, processor, first_rows=first_rows)
+    kind = "tagging" if isinstance(examples, TextTable) and examples.has_tags else recipe.task.kind
+    resolved = recipe.on_data(schema=schema.to_dict() if schema is not None else None, task=recipe.task.as_kind(kind))
+    return TASKS[resolved.task.kind](
+        recipe=resolved,
+        split=split,
+        examples=examples,
+        origin=rows.without_rows(),
+        remarks=(*remarks, *told, *alike_values(schema, training.table), *outside),
+        leaks=leaks,
+        leaking=leaking,
+        **own,
+    )

@@ -1,8 +1,9 @@
-"""The base class of tasks: what a run does with its kind of data. One class a kind, found by ``task_of``."""
+"""Base of the tasks: prepared data of one kind, and what a run does with them. ``prepare`` makes them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,33 +11,96 @@ from torch import nn
 from transformers import Trainer, TrainerCallback
 
 from contextual_bert.baselines.shares import Observations, ShareModel
-from contextual_bert.data import SequenceDataset, ShuffledContext
-from contextual_bert.inference import ScoredSet, set_index
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import SequenceDataset, ShuffledContext, Split
+from contextual_bert.evaluation import Scores
+from contextual_bert.inference import set_index
+from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.reporting import segments_of
 from contextual_bert.training import ContextualTrainingArguments
 from contextual_bert.training.recipe import Recipe
 
 Progress = Callable[[int, int], None]
-Data = TypeVar("Data", bound=PreparedData)
 
 
-class Task(ABC, Generic[Data]):
-    """Build, train, fit and score the models of one kind of task on prepared data.
-
-    Args:
-        ready: the data.
+class Task(PreparedData, ABC):
+    """Prepare the data of one kind of task, and build, train, fit and score its models.
 
     Attributes:
         name_of_shares: counted shares that a run is compared with, if any.
         num_sampled: training rows that are scored for the report on membership.
+        eval_batch_size: rows a forward pass of an evaluation, where nothing else is asked for.
     """
 
     name_of_shares: ClassVar[str] = ""
     num_sampled: ClassVar[int] = 1000
+    eval_batch_size: ClassVar[int] = ContextualTrainingArguments.per_device_eval_batch_size
 
-    def __init__(self, ready: Data) -> None:
-        self.ready = ready
+    @classmethod
+    @abstractmethod
+    def start_of(cls, recipe: Recipe) -> str | None:
+        """Return the run or checkpoint that the weights come from, if any."""
+
+    @classmethod
+    @abstractmethod
+    def known_processor(cls, recipe: Recipe) -> ContextualBertProcessor | None:
+        """Return the processor of the model with a context that is gone on from; None where there is none.
+
+        Raises:
+            ConfigurationError, CheckpointError, RunDirectoryError: a run that the recipe cannot go on from.
+        """
+
+    @classmethod
+    def check_examples(cls, recipe: Recipe, examples: Any) -> None:
+        """Raise DataError where the sets or texts cannot be learned from."""
+
+    @classmethod
+    @abstractmethod
+    def learned_from(
+        cls,
+        recipe: Recipe,
+        known: ContextualBertProcessor | None,
+        schema: ContextSchema | None,
+        *,
+        examples: Any,
+        split: Split,
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the fields that this kind of data has beside the common ones, the processor too; and remarks on them.
+
+        Args:
+            recipe: says what is learned.
+            known: the processor of ``known_processor``.
+            schema: of the context.
+            examples: all sets or texts.
+            split: of the table.
+        """
+
+    @classmethod
+    @abstractmethod
+    def load_model(cls, directory: Path, recipe: Recipe) -> tuple[ContextualBertProcessor, Any]:
+        """Return the processor and the model of a finished run, on the recipe's device.
+
+        Raises:
+            RunDirectoryError: the directory is incomplete or from another version.
+        """
+
+    @classmethod
+    @abstractmethod
+    def known_fields(cls, model: Any, training: Any) -> dict[str, Any]:
+        """Return the fields that this kind of data has beside the common ones, of a finished run that is evaluated.
+
+        Args:
+            model: of the run.
+            training: the sets or texts that it learned from, None where they are not in the table.
+        """
+
+    def check_model(self, model: Any, directory: Path) -> None:
+        """Raise an error where the model of a finished run cannot be evaluated on these data."""
+
+    def encoding_lines(self, part: str) -> list[str]:
+        """Return sentences on what encoding cut or left out of a part."""
+        return []
 
     @abstractmethod
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
@@ -67,7 +131,7 @@ class Task(ABC, Generic[Data]):
         """Return a trainer with the data of the recipe."""
 
     @abstractmethod
-    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
+    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Score the sequences of a part, as they are or with other contexts.
 
         Args:
@@ -83,7 +147,7 @@ class Task(ABC, Generic[Data]):
 
     def dataset(self, recipe: Recipe, part: str) -> SequenceDataset | None:
         """Return the sequences of a part, with the contexts of others where the recipe says so; None without any."""
-        own: SequenceDataset | None = self.ready.datasets.get(part)
+        own: SequenceDataset | None = self.datasets.get(part)
         return ShuffledContext(own, seed=recipe.seed) if recipe.is_context_shuffled and own is not None else own
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
@@ -103,22 +167,22 @@ class Task(ABC, Generic[Data]):
         batch_size: int,
         is_shared: bool,
         progress: Progress | None,
-    ) -> ScoredSet:
+    ) -> Scores:
         """Score a part as the recipe says."""
         dataset = cast(SequenceDataset, self.dataset(recipe, part))
         return self.score_dataset(model, dataset, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
 
-    def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
+    def segments(self, part: str, scored: Scores) -> dict[str, Any]:
         """Return feature -> label of each scored row: the context's features, and those of the task."""
-        dataset: SequenceDataset = self.ready.datasets[part]
-        index = set_index(dataset, scored.scores.example_id)
-        return {**segments_of(dataset, self.ready.processor, index), **self.own_segments(part, scored, index)}
+        dataset: SequenceDataset = self.datasets[part]
+        index = set_index(dataset, scored.example_id)
+        return {**segments_of(dataset, self.processor, index), **self.own_segments(part, scored, index)}
 
-    def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
+    def own_segments(self, part: str, scored: Scores, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return the segments beside those of the context; ``index`` is the sequence of each scored row."""
         return {}
 
-    def share_losses(self, part: str, scored: ScoredSet, *, softmax_over: str) -> NDArray[np.float64] | None:
+    def share_losses(self, part: str, scored: Scores, *, softmax_over: str) -> NDArray[np.float64] | None:
         """Return the loss of counted shares for each scored row, in nats; None where there are no classes to count.
 
         Args:
@@ -129,7 +193,7 @@ class Task(ABC, Generic[Data]):
         return None
 
 
-class CountedTask(Task[Data]):
+class CountedTask(Task):
     """A task whose classes can be counted: the baseline ``popularity``, and the shares that a run is compared with.
 
     Attributes:
@@ -148,7 +212,7 @@ class CountedTask(Task[Data]):
         """Return the number of classes of ``observations``, and the number of reserved ones among the first."""
 
     @abstractmethod
-    def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
+    def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
         """Return the true class of each scored row."""
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
@@ -160,7 +224,7 @@ class CountedTask(Task[Data]):
         counted: Any = model
         return counted.fit(training, self.observations(validation) if validation is not None else None)
 
-    def share_losses(self, part: str, scored: ScoredSet, *, softmax_over: str) -> NDArray[np.float64] | None:
+    def share_losses(self, part: str, scored: Scores, *, softmax_over: str) -> NDArray[np.float64] | None:
         """Return the loss of counted shares for each scored row, in nats."""
         return -self.log_shares(is_without_visible=False)[self.targets(part, scored)]
 
@@ -168,16 +232,16 @@ class CountedTask(Task[Data]):
         """Return the logarithm of the share of each class, counted in training, the prior chosen on validation."""
         num_classes, num_reserved = self.num_classes
         shares = ShareModel(num_classes, layout=(), num_reserved=num_reserved)
-        validation = self.ready.datasets.get("validation")
+        validation = self.datasets.get("validation")
         shares.fit(
-            self.observations(self.ready.datasets["train"]),
+            self.observations(self.datasets["train"]),
             self.observations(validation) if validation is not None else None,
             is_without_visible=is_without_visible,
         )
         return shares.log_shares.double().numpy()
 
 
-def targets_in(dataset: SequenceDataset, scored: ScoredSet) -> NDArray[np.int64]:
+def targets_in(dataset: SequenceDataset, scored: Scores) -> NDArray[np.int64]:
     """Return the item, or token, at each scored position of the sequences."""
-    index = set_index(dataset, scored.scores.example_id)
-    return dataset.input_ids.numpy()[dataset.offsets.numpy()[index] + scored.scores.position]
+    index = set_index(dataset, scored.example_id)
+    return dataset.input_ids.numpy()[dataset.offsets.numpy()[index] + scored.position]

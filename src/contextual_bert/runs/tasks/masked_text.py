@@ -9,9 +9,10 @@ from torch import nn
 
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingCollator
-from contextual_bert.inference import ScoredSet, score
+from contextual_bert.errors import Message
+from contextual_bert.evaluation import EvaluationSettings, Scores
+from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertForMaskedLM
-from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
@@ -20,11 +21,12 @@ from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import MaskedText
 
 
-class MaskedTextTask(CountedTask[PreparedTexts], TextModelTask):
+class MaskedTextTask(CountedTask, TextModelTask):
     """Masked language modelling on prepared texts."""
 
     model_class = ContextualBertForMaskedLM
     learned = "none"
+    evaluated_as = EvaluationSettings(ks=(1, 5, 20), row_name="hidden token", set_name="text", choice_name="token")
     name_of_shares = "token shares"
     num_sampled = 100  # texts, of which each token is hidden once
 
@@ -40,10 +42,44 @@ class MaskedTextTask(CountedTask[PreparedTexts], TextModelTask):
         objective = MaskedObjective(arguments, self._tokenizer, self._collator(recipe))
         return ContextualBertTrainer(model, arguments, objective=objective, **settings)
 
-    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
+    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Hide each token once, or a sample of them, and rank the true one."""
         sampled = {"tokenizer": self._tokenizer, "most": self._task.most_scored}
         return score(cast(Any, model), dataset, **sampled, **settings)
+
+    @property
+    def num_choices(self) -> int:
+        """Return the number of ranked tokens."""
+        return len(self._tokenizer) - len(self._tokenizer.all_special_ids)
+
+    def own_lines(self) -> list[str]:
+        """Return sentences on what was cut, on where the weights start, and on samples that are scored."""
+        return [*super().own_lines(), *self.scored_lines("validation"), *self.scored_lines("test")]
+
+    def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
+        """Return a sentence on a sample of hidden tokens, and one on what cannot be ranked."""
+        return [*self.scored_lines(part), *super().unranked_lines(part, num_unknown)]
+
+    def num_scored(self, part: str) -> tuple[int, int]:
+        """Return how many hidden tokens of a part are scored, and how many there are."""
+        special_ids, most = torch.tensor(self._tokenizer.all_special_ids), self._task.most_scored
+        num_tokens = int((~torch.isin(self.datasets[part].input_ids, special_ids)).sum())
+        return (num_tokens if most is None else min(most, num_tokens)), num_tokens
+
+    def scored_lines(self, part: str) -> list[str]:
+        """Return a sentence where a sample of the hidden tokens of a part is scored, and nothing where all are."""
+        if part not in self.texts:
+            return []
+        scored, num_tokens = self.num_scored(part)
+        if scored == num_tokens:
+            return []
+        return [
+            Message(
+                f"{part}: scores {scored:,} of {num_tokens:,} tokens, each hidden once: a sample, the same for every "
+                "run on these texts. To score all, give {scored_tokens}.",
+                scored_tokens="all",
+            )
+        ]
 
     def observations(self, dataset: SequenceDataset) -> Observations:
         """Return the tokens that are not special as classes."""
@@ -56,17 +92,17 @@ class MaskedTextTask(CountedTask[PreparedTexts], TextModelTask):
         """Return the number of tokens; none is reserved."""
         return len(self._tokenizer), 0
 
-    def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
+    def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
         """Return the hidden tokens."""
-        return targets_in(self.ready.datasets[part], scored)
+        return targets_in(self.datasets[part], scored)
 
     @property
     def _tokenizer(self) -> Any:
-        return self.ready.processor.tokenizer
+        return self.processor.tokenizer
 
     @property
     def _task(self) -> MaskedText:
-        return cast(MaskedText, self.ready.task)
+        return cast(MaskedText, self.recipe.task)
 
     def _collator(self, recipe: Recipe) -> TextMaskingCollator:
         tokenizer, task = self._tokenizer, self._task

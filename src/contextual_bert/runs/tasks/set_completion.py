@@ -1,9 +1,13 @@
 """Set completion: items of a set are masked and predicted from the others."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -11,31 +15,170 @@ from transformers import TrainerCallback
 
 from contextual_bert.baselines import ItemPopularity
 from contextual_bert.baselines.shares import Observations
-from contextual_bert.context import bin_names
-from contextual_bert.data import SequenceDataset
-from contextual_bert.inference import ScoredSet, score, set_index
-from contextual_bert.models import RESERVED_ITEMS
+from contextual_bert.candidates import SoftmaxOver
+from contextual_bert.context import ContextSchema, bin_names
+from contextual_bert.data import SequenceDataset, SetTable, Split
+from contextual_bert.errors import NAME, DataError, Message
+from contextual_bert.evaluation import Scores, Unscored
+from contextual_bert.inference import CompletionPipeline, encode_sets, score, set_index
+from contextual_bert.inference.saved_files import LARGEST_SET
+from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
-from contextual_bert.runs.prepared_sets import PreparedSets
+from contextual_bert.runs.next_table import item_lines, missing_items
 from contextual_bert.runs.registry import SET_BASELINES
+from contextual_bert.runs.run_schema import check_brought
+from contextual_bert.runs.shifts import counts_of, drift_line
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
+from contextual_bert.runs.unscored import unscored_items
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.defaults import BAG_LEARNING_RATE, LEARNING_RATE, set_defaults
+from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.recipe import Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
 FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
 
 
-class SetCompletionTask(CountedTask[PreparedSets]):
-    """Set completion on prepared sets."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SetCompletionTask(CountedTask):
+    """Set completion: the sets of one or more runs, and their models.
+
+    Args:
+        recipe, split, origin, remarks, selection, leaks, leaking, part_name: as for ``PreparedData``.
+        processor: vocabulary of the training part, and the schema.
+        examples: all sets that were kept.
+        learned_items: the items that a finished run learned from, where they are in no part of these data.
+    """
 
     counted = ItemPopularity
     name_of_shares = "counted popularity"
 
+    examples: SetTable
+    learned_items: pa.Array | None = None
+
+    @classmethod
+    def start_of(cls, recipe: Recipe) -> str | None:
+        """Return the run that is started from."""
+        return recipe.set_task.init_from
+
+    @classmethod
+    def known_processor(cls, recipe: Recipe) -> ContextualBertProcessor | None:
+        """Return the processor of the run that is started from."""
+        start = recipe.set_task.init_from
+        if start is None:
+            return None
+        processor = CompletionPipeline.from_pretrained(start).processor
+        check_brought(processor.schema, recipe, run=start)
+        return processor
+
+    @classmethod
+    def learned_from(
+        cls,
+        recipe: Recipe,
+        known: ContextualBertProcessor | None,
+        schema: ContextSchema | None,
+        *,
+        examples: SetTable,
+        split: Split,
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the vocabulary of the training sets; that of the run that is started from, with new items appended."""
+        training, start = split.select(examples, "train"), recipe.set_task.init_from
+        if known is None or start is None:
+            return {"processor": ContextualBertProcessor.from_items(training.distinct_items(), schema)}, []
+        are_retired, gone = recipe.set_task.retire_missing_items, missing_items(known, examples.values)
+        kept = known.without_items(gone) if are_retired and gone else known
+        if not kept.items.values:
+            raise DataError(
+                f"no set holds an item of {start}: all would be retired",
+                file=recipe.data,
+                fix=Message("Train without {init_from}, or name the column of its items.", init_from=NAME),
+            )
+        lines = item_lines(known, training.values, gone, are_retired=are_retired, run=start, file=recipe.data)
+        return {"processor": kept.with_items(training.distinct_items())}, lines
+
+    @classmethod
+    def load_model(cls, directory: Path, recipe: Recipe) -> tuple[ContextualBertProcessor, Any]:
+        """Return the processor and the model of a finished run on sets."""
+        pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(recipe.device))
+        return pipeline.processor, pipeline.model
+
+    @classmethod
+    def known_fields(cls, model: Any, training: SetTable | None) -> dict[str, Any]:
+        """Return the items that the run learned from."""
+        return {"learned_items": training.values if training is not None else None}
+
+    @cached_property
+    def training_ids(self) -> NDArray[np.int64] | None:
+        """The ids of all items that were learned from, None where they are not known."""
+        if self.learned_items is not None:
+            known = self.processor.items.lookup(self.learned_items)
+            return known[known >= 0]
+        # A copy: workers of a data loader that are spawned take the data set's memory with them.
+        return self.datasets["train"].input_ids.numpy().copy() if "train" in self.datasets else None
+
+    @cached_property
+    def softmax_over(self) -> SoftmaxOver:
+        """Return the candidates of the loss. Visible items are among them if a training set holds an item twice."""
+        training = self.datasets["train"]
+        rows = np.repeat(np.arange(len(training)), training.sizes)
+        pairs = rows * len(self.processor.items) + training.input_ids.numpy()
+        return "candidates" if len(np.unique(pairs)) == len(pairs) else "items"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return the size of the largest training set."""
+        return {LARGEST_SET: int(self.datasets["train"].sizes.max())}
+
+    @property
+    def num_choices(self) -> int:
+        """Return the number of ranked items."""
+        return len(self.processor.items.values)
+
+    def encoded(self, part: str) -> SequenceDataset | None:
+        """The encoded sets of a part, None where it has none."""
+        chosen = self.split.select(self.examples, part)
+        return encode_sets(chosen, self.processor, file=self.recipe.data) if len(chosen) else None
+
+    @property
+    def vocab_size(self) -> int:
+        """Return the number of ids of items, reserved ones included."""
+        return len(self.processor.items)
+
+    def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
+        """Return a sentence on the items that the vocabulary does not know; none where it knows all."""
+        if num_unknown == 0:
+            return []
+        values = self.split.select(self.examples, part).values
+        is_known = self.processor.items.lookup(values) >= 0
+        new = sorted(set(values.filter(pa.array(~is_known)).to_pylist()))
+        listed = ", ".join(new[:5]) + (", ..." if len(new) > 5 else "")
+        return [
+            f"{num_unknown:,} of {len(values):,} positions hold one of {len(new):,} items that the run never saw "
+            f"({listed}): they cannot be ranked and are left out"
+        ]
+
+    def unscored(self, part: str, scores: Scores) -> Unscored | None:
+        """The items of a part that were not scored: rare and new ones, those of sets that are left out or cut."""
+        return unscored_items(
+            self.examples,
+            self.datasets[part],
+            scores,
+            rows=self.split.rows(part),
+            part=self.part_name or part,
+            policy=self.recipe.set_task.policy,
+            customers=self.customers(part),
+        )
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the items whose share differs most between training and a part."""
+        items = self.processor.items
+        first = len(items.reserved)
+        counts = (counts_of(self.datasets[each].input_ids - first, len(items.values)) for each in ("train", part))
+        return drift_line(items.values.__getitem__, *counts, part=part, what="items")
+
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings by the number of training sets; a bag has a rate of its own."""
-        training = self.ready.datasets["train"]
+        training = self.datasets["train"]
         sizes, num_items = training.sizes, len(training.input_ids.unique())
         default_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
         return set_defaults(
@@ -48,11 +191,11 @@ class SetCompletionTask(CountedTask[PreparedSets]):
 
     def check(self, recipe: Recipe) -> None:
         """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
-        check_possible(recipe, self.ready)
+        check_possible(recipe, self)
 
     def build_model(self, recipe: Recipe) -> nn.Module:
         """Build a new model, that of ``init_from``, or a baseline."""
-        return build_model(recipe, self.ready)
+        return build_model(recipe, self)
 
     def count(self, model: nn.Module) -> int:
         """Return the number of parameters by the paper's rule."""
@@ -72,21 +215,21 @@ class SetCompletionTask(CountedTask[PreparedSets]):
             arguments,
             train_dataset=self.dataset(recipe, "train"),
             eval_dataset=self.dataset(recipe, "validation"),
-            processor=self.ready.processor,
+            processor=self.processor,
             patience=recipe.patience,
             callbacks=[*callbacks],
         )
 
-    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
+    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Mask every position of every set once and rank the true item."""
         return score(cast(Any, model), dataset, **settings)  # each model here has score_masked
 
-    def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
+    def own_segments(self, part: str, scored: Scores, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return how often the masked item is in training."""
-        training, dataset = self.ready.training_ids, self.ready.datasets[part]
+        training, dataset = self.training_ids, self.datasets[part]
         if training is None:
             return {}
-        return {FREQUENCY_FEATURE: item_frequencies(training, dataset, index, scored.scores.position)}
+        return {FREQUENCY_FEATURE: item_frequencies(training, dataset, index, scored.position)}
 
     def observations(self, dataset: SequenceDataset) -> Observations:
         """Return the items of the sets as classes."""
@@ -96,19 +239,19 @@ class SetCompletionTask(CountedTask[PreparedSets]):
     @property
     def num_classes(self) -> tuple[int, int]:
         """Return the number of ids of the vocabulary, and the number of reserved ones."""
-        return len(self.ready.processor.items), len(RESERVED_ITEMS)
+        return len(self.processor.items), len(RESERVED_ITEMS)
 
-    def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
+    def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
         """Return the masked items."""
-        return targets_in(self.ready.datasets[part], scored)
+        return targets_in(self.datasets[part], scored)
 
-    def share_losses(self, part: str, scored: ScoredSet, *, softmax_over: str) -> NDArray[np.float64] | None:
+    def share_losses(self, part: str, scored: Scores, *, softmax_over: str) -> NDArray[np.float64] | None:
         """Return the loss of counted shares; over "candidates" the share of the visible items is no alternative."""
         if softmax_over != "candidates":
             return super().share_losses(part, scored, softmax_over=softmax_over)
-        shares, dataset = self.log_shares(is_without_visible=True), self.ready.datasets[part]
+        shares, dataset = self.log_shares(is_without_visible=True), self.datasets[part]
         own = shares[self.targets(part, scored)]
-        of_others = _sums_of_sets(dataset, np.exp(shares))[set_index(dataset, scored.scores.example_id)] - np.exp(own)
+        of_others = _sums_of_sets(dataset, np.exp(shares))[set_index(dataset, scored.example_id)] - np.exp(own)
         return np.log(np.maximum(1 - of_others, 1e-30)) - own
 
 

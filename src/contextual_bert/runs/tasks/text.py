@@ -1,34 +1,40 @@
 """Base of text tasks: a model from a checkpoint, training settings, baselines, contexts in words."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
+from contextual_bert.arrow_types import is_list
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.baselines.text import LabelModel
-from contextual_bert.data import (
-    SequenceDataset,
-    ShuffledContext,
-)
-from contextual_bert.errors import NAME, ConfigurationError, Message
-from contextual_bert.evaluation import LabelPredictions
-from contextual_bert.inference import ScoredSet, score_labels
-from contextual_bert.inference.text_baseline import TextBaseline
-from contextual_bert.models import (
-    IGNORED_LABEL,
-    ContextualBertPreTrainedModel,
-)
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import SequenceDataset, ShuffledContext, Split, TextTable
+from contextual_bert.data.columns import checked_column, text_column
+from contextual_bert.data.splits import PARTS
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, RunDirectoryError, did_you_mean
+from contextual_bert.evaluation import EvaluationSettings, LabelPredictions, Scores
+from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_texts, placed, score_labels
+from contextual_bert.inference.saved import check_weights
+from contextual_bert.inference.saved_files import check_files, holds_baseline
+from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
+from contextual_bert.memory import is_out_of_memory
+from contextual_bert.models import IGNORED_LABEL, ContextualBertPreTrainedModel, ContextualBertProcessor
+from contextual_bert.models.checkpoint_files import pooling_of
+from contextual_bert.models.configuration_contextual_bert import POOLINGS
 from contextual_bert.models.pretrained import bert_config
 from contextual_bert.models.warm_start import load_continued
+from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
 from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
-from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
@@ -37,6 +43,8 @@ from contextual_bert.runs.registry import (
     check_kind,
     keeps_weights,
 )
+from contextual_bert.runs.run_directories import CHECKPOINT_DIGEST
+from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line
 from contextual_bert.runs.tasks.base import CountedTask, Progress, Task
 from contextual_bert.runs.text_baselines import (
     baseline_on_texts,
@@ -46,14 +54,19 @@ from contextual_bert.runs.text_baselines import (
     processor_of,
     words_of,
 )
-from contextual_bert.training import (
-    ContextualBertTrainer,
-    ContextualTrainingArguments,
-    add_lora,
-    freeze_bert,
+from contextual_bert.runs.text_starts import (
+    checkpoint_digest,
+    first_processor,
+    head_lines,
+    method_of,
+    reader_of,
+    seen_lines,
+    vocabulary_lines,
 )
+from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments, add_lora, freeze_bert
 from contextual_bert.training.adaptation import train_new_weights
 from contextual_bert.training.defaults import text_epochs
+from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.objectives import LabelObjective
 from contextual_bert.training.recipe import Recipe
 
@@ -76,39 +89,299 @@ OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class TextModelTask(Task[PreparedTexts]):
-    """A task on prepared texts, for which a model is made from a BERT checkpoint.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextModelTask(Task):
+    """A task on texts, for which a model is made from a BERT checkpoint.
+
+    Args:
+        recipe, split, origin, remarks, selection, leaks, leaking, part_name: as for ``PreparedData``.
+        processor: the checkpoint's tokenizer, or one of the words of the training texts, and the schema.
+        examples: all texts.
+        labels: names of the labels in the order of their ids; none where there are none.
 
     Attributes:
         model_class: the model with the head of the task.
         learned: what the texts have, where ``classifier_pooling`` means nothing.
+        evaluated_as: how the rows are evaluated, and what they are called.
     """
 
     model_class: ClassVar[type[ContextualBertPreTrainedModel]]
     learned: ClassVar[str | None] = None
+    evaluated_as: ClassVar[EvaluationSettings]
+    eval_batch_size = TRAINING["per_device_eval_batch_size"]
+
+    examples: TextTable
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def start_of(cls, recipe: Recipe) -> str | None:
+        """Return the checkpoint, or the run, that is started from."""
+        return recipe.text_task.checkpoint
+
+    @classmethod
+    def known_processor(cls, recipe: Recipe) -> ContextualBertProcessor | None:
+        """Return the processor of the model with a context that is gone on from; None where it starts from a BERT."""
+        return reader_of(recipe)
+
+    @classmethod
+    def check_examples(cls, recipe: Recipe, examples: TextTable) -> None:
+        """Raise DataError where a column of the task, or that of the customers, lacks a cell or is of another type."""
+        task, table, file = recipe.text_task, examples.table, recipe.data
+        for name in task.columns:
+            checked_column(table, name, file=file, complete=name not in (task.answer, task.answer_start))
+        if recipe.customer is not None:
+            checked_column(table, recipe.customer, file=file, complete=True)
+        for name in (task.text, task.second):
+            if name is not None and not is_list(table.schema.field(name).type):
+                text_column(table.column(name), name)
+        if task.label is None:
+            return
+        kind = table.schema.field(task.label).type
+        if is_list(kind) and not is_list(table.schema.field(task.text).type):
+            raise DataError(
+                f"the column is of type {kind}",
+                file=file,
+                column=task.label,
+                fix="Tags need a text column of lists of words; several labels a text are learned in Python.",
+            )
+        if task.kind == "tagging" and not examples.has_tags:
+            raise DataError(
+                f"the column is of type {kind}, and tags are lists, one tag a word",
+                file=file,
+                column=task.label,
+                fix="Name a column of lists, or learn one label a text: Classification.",
+            )
+
+    @classmethod
+    def learned_from(
+        cls,
+        recipe: Recipe,
+        known: ContextualBertProcessor | None,
+        schema: ContextSchema | None,
+        *,
+        examples: TextTable,
+        split: Split,
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the tokenizer, and the labels of all parts.
+
+        A label is no secret, but how often it occurs is. docs/protocol.md, "Splits".
+
+        Raises:
+            DataError: a column of another type; labels that cannot be learned.
+        """
+        task = recipe.text_task
+        if known is None:
+            check_context(recipe, schema)
+        processor = known if known is not None else first_processor(recipe, split, examples, schema)
+        processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
+        if task.max_length is not None:
+            processor.tokenizer.model_max_length = task.max_length  # saved, too
+        labels: tuple[str, ...] = ()
+        if task.label is not None:
+            known_rows = examples.select(split.is_in_part)  # of customers who were left out no label is learned
+            values = known_rows.table.column(task.label)
+            try:
+                labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
+            except DataError as error:
+                raise placed(error, known_rows.rows, file=recipe.data) from error
+        return {"processor": processor, "labels": labels}, []
+
+    @classmethod
+    def load_model(cls, directory: Path, recipe: Recipe) -> tuple[ContextualBertProcessor, Any]:
+        """Return the processor and the model of a finished run on texts, with the head of this task."""
+        check_files(directory)
+        try:
+            processor = ContextualBertProcessor.from_pretrained(directory).with_context_as("values")  # of segments
+            if holds_baseline(directory):
+                model: Any = load_text_baseline(directory)[0]
+            else:
+                loaded: Any = cls.model_class.from_pretrained(directory, output_loading_info=True)
+                model, found = loaded
+                check_weights(directory, found)
+        except RunDirectoryError:
+            raise
+        except Exception as error:  # see load_saved
+            if is_out_of_memory(error):
+                raise
+            raise RunDirectoryError(
+                f"{directory} cannot be loaded: {error} Train it again with --overwrite."
+            ) from error
+        return processor, model.to(chosen_device(recipe.device)).eval()
+
+    @classmethod
+    def known_fields(cls, model: Any, training: TextTable | None) -> dict[str, Any]:
+        """Return the labels of the run."""
+        return {}
+
+    def check_model(self, model: Any, directory: Path) -> None:
+        """Raise an error where the labels are of another kind than the run's, or the context in words does not fit."""
+        label, kind = self.recipe.text_task.label, self.recipe.task.kind
+        if label is not None and self.examples.has_tags != (kind == "tagging"):
+            found = "tags of words" if self.examples.has_tags else "labels of texts"
+            raise DataError(
+                f"these are {found}, and {directory} learned {self.recipe.task.noun}",
+                file=self.recipe.data,
+                column=label,
+                fix="Give a label for each text where the run had one, and lists of words and tags where it had these.",
+            )
+        if model.config.has_context_as_text:
+            self.check_words(num_positions=model.config.max_position_embeddings)
+
+    @cached_property
+    def texts(self) -> dict[str, EncodedTexts | EncodedQuestions]:
+        """Part -> its texts, or questions, encoded, with what became of them; parts without a row are left out."""
+        rows = {part: self.split.rows(part) for part in PARTS}
+        return {part: self._encoded_rows(found) for part, found in rows.items() if len(found)}
+
+    def encoded(self, part: str) -> SequenceDataset | None:
+        """Return the encoded texts of a part, None where it has none."""
+        return self.texts[part].dataset if part in self.texts else None
+
+    def encoding_lines(self, part: str) -> list[str]:
+        """Return sentences on the texts that were cut, and on tokens that the checkpoint does not know."""
+        return replace(self.texts[part].report, outside={}).lines(has_taught=part == LEARNED)
+
+    def _encoded_rows(self, rows: NDArray[np.int64]) -> EncodedTexts | EncodedQuestions:
+        """Return the texts of these rows, which are their example ids."""
+        table = self.examples.table.take(pa.array(rows))
+        try:
+            encoded = self.encode_rows(table)
+        except DataError as error:
+            raise placed(error, rows, file=self.recipe.data) from error
+        encoded.dataset.example_ids = torch.from_numpy(rows)[encoded.dataset.example_ids]
+        return replace(encoded, report=encoded.report.at(rows))
+
+    def encode_rows(self, table: pa.Table) -> EncodedTexts | EncodedQuestions:
+        """Encode the texts of a table."""
+        task = self.recipe.text_task
+        return encode_texts(
+            table,
+            self.processor,
+            text=task.text,
+            pair=task.pair,
+            label=task.label,
+            labels=self.labels if task.label is not None else None,
+            max_length=task.max_length,
+            truncation=cast(Any, task.truncation),
+        )
+
+    @cached_property
+    def method(self) -> str | None:
+        """The method of the run that is gone on from, None where it is a BERT that is started from."""
+        return method_of(self.recipe.text_task.checkpoint)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a run is gone on from, which brings its schema."""
+        return self.method is not None
+
+    @property
+    def vocab_size(self) -> int:
+        """Return the number of tokens."""
+        return len(self.processor.tokenizer)
+
+    def with_schema(self, schema: ContextSchema, *, selection: Sequence[str] = ()) -> Self:
+        """The same texts with another schema; nothing is tokenized again."""
+        chosen = super().with_schema(schema, selection=selection)
+        texts = cast(dict[str, EncodedTexts], self.texts)  # of questions nothing is chosen
+        vars(chosen)["texts"] = {part: each.with_schema(schema) for part, each in texts.items()}
+        return chosen
+
+    @cached_property
+    def pooling(self) -> str:
+        """Return the pooling of a text: the recipe's, else that of the checkpoint's training.
+
+        Raises:
+            ConfigurationError: the recipe says something else.
+        """
+        if "classifier_pooling" in self.recipe.model:
+            chosen = self.recipe.model["classifier_pooling"]
+            if chosen not in POOLINGS:
+                raise ConfigurationError(
+                    "is unknown", setting="classifier_pooling", value=chosen, allowed=did_you_mean(chosen, POOLINGS)
+                )
+            return chosen
+        task = self.recipe.text_task
+        return "cls" if task.is_from_scratch or task.checkpoint is None else pooling_of(task.checkpoint)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """With that of the checkpoint where it is a folder."""
+        found = super().digests
+        if self.checkpoint_digest is not None:
+            found[CHECKPOINT_DIGEST] = self.checkpoint_digest
+        return found
+
+    @cached_property
+    def checkpoint_digest(self) -> str | None:
+        """The hash of the checkpoint; None of one that is on the Hub, or not read."""
+        task = self.recipe.text_task
+        is_read = not task.is_from_scratch and task.checkpoint is not None
+        return checkpoint_digest(task.bert) if is_read else None
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """Return the evaluation settings. A text that several people label is its own customer, and is called so."""
+        own = self.evaluated_as
+        cluster = self.recipe.customer or own.set_name
+        return replace(own, cluster_name="distinct text" if cluster == self.recipe.text_task.text else cluster)
+
+    @property
+    def num_choices(self) -> int:
+        """Return the number of ranked labels."""
+        return len(self.labels)
+
+    @property
+    def label_counts(self) -> Tensor:
+        """Return how often each label occurs in the training part, (labels,), in the order of the ids."""
+        labels: Any = self.texts["train"].dataset.labels
+        return torch.bincount(labels[labels != IGNORED_LABEL], minlength=len(self.labels))
+
+    def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
+        """Return a sentence on what cannot be ranked."""
+        return [f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out"] if num_unknown else []
+
+    def own_lines(self) -> list[str]:
+        """Return sentences on what was cut, and on where the weights start."""
+        cut = [f"{part}: {line}" for part in self.texts for line in self.encoding_lines(part)]
+        return [*cut, *self.head_lines(), *vocabulary_lines(self)]
+
+    def head_lines(self, *, reads_pooler: bool = False) -> list[str]:
+        """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
+        task = self.recipe.text_task
+        if task.is_from_scratch or task.checkpoint is None or self.recipe.conditioning in WITHOUT_BERT:
+            return []
+        return head_lines(task.checkpoint, head=self.head, labels=self.labels, reads_pooler=reads_pooler)
+
+    def held_out_lines(self) -> list[str]:
+        """Return a sentence where all rows are trained on, or where the run that is gone on from saw evaluated ones."""
+        part = self.evaluated_part
+        if part is None:
+            return super().held_out_lines()
+        return seen_lines(self.recipe.text_task.checkpoint, self.split, part)
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings that fit a pretrained BERT, or what starts from nothing."""
         usual = {**TRAINING, **OWN_TRAINING.get(recipe.conditioning, {})}
-        epochs = text_epochs(len(self.ready.datasets["train"]), usual=usual, given=recipe.training)
+        epochs = text_epochs(len(self.datasets["train"]), usual=usual, given=recipe.training)
         return {**usual, **epochs}
 
     def check(self, recipe: Recipe) -> None:
         """Raise ConfigurationError where a method or baseline cannot be had on these texts."""
         check_kind(recipe)
-        check_context(recipe, self.ready.processor.schema)
-        method = self.ready.method
+        check_context(recipe, self.processor.schema)
+        method = self.method
         if method is not None and recipe.conditioning not in (method, *WITHOUT_BERT):
             raise ConfigurationError(
                 Message(
-                    f"{self.ready.task.bert} was trained with {{conditioning}}, and this asks for "
+                    f"{self.recipe.text_task.bert} was trained with {{conditioning}}, and this asks for "
                     f"{recipe.conditioning!r}",
                     conditioning=method,
                 ),
                 fix="Give the same, or start from a BERT.",
             )
         if recipe.conditioning in TEXT_BASELINES:
-            check_baseline(recipe, self.ready)
+            check_baseline(recipe, self)
         if recipe.conditioning == CONTEXT_AS_TEXT:
             self._words  # noqa: B018  (a feature that cannot be said in words is found)
 
@@ -121,32 +394,32 @@ class TextModelTask(Task[PreparedTexts]):
                 model's settings that cannot work.
         """
         self.check(recipe)
-        task, schema = self.ready.task, self.ready.processor.schema
+        task, schema = self.recipe.text_task, self.processor.schema
         reads_words = recipe.conditioning == CONTEXT_AS_TEXT
         if recipe.conditioning in TEXT_BASELINES and not reads_words:
-            return baseline_on_texts(recipe, self.ready)
+            return baseline_on_texts(recipe, self)
         if self.learned is not None and "classifier_pooling" in recipe.model:
             raise ConfigurationError(
                 "classifier_pooling says what one label for a whole text is read from, and these texts have "
                 f"{self.learned}",
                 fix="Leave it out.",
             )
-        fields = {**self.label_fields(), **self.ready.model_fields, **recipe.model}
+        fields = {**self.label_fields(), **self.model_fields, **recipe.model}
         arguments: dict[str, Any] = {
             "conditioning": "none" if reads_words else recipe.conditioning,
             "has_context_as_text": reads_words,
-            "attn_implementation": attention_for(recipe, self.ready),
+            "attn_implementation": attention_for(recipe, self),
             **fields,
         }
         with model_settings_in_words(recipe):
-            if self.ready.method is not None:
+            if self.method is not None:
                 model: Any = load_continued(self.model_class, task.bert, **arguments)
             elif task.is_from_scratch:
                 model = self.model_class(bert_config(task.bert, schema=schema, **arguments))
             else:
                 # A head that the checkpoint has is for its own labels.
                 model = self.model_class.from_bert(
-                    task.bert, schema=schema, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
+                    task.bert, schema=schema, ignore_mismatched_sizes=bool(self.labels), **arguments
                 )
         if task.second is not None and model.config.type_vocab_size < 2:
             raise ConfigurationError(
@@ -163,7 +436,7 @@ class TextModelTask(Task[PreparedTexts]):
                 fix=f"{task.bert} reads at most {num_positions} tokens of a text. Give no more than that; "
                 "longer texts are cut and counted.",
             )
-        longest = max(int(dataset.sizes.max()) for dataset in self.ready.datasets.values())
+        longest = max(int(dataset.sizes.max()) for dataset in self.datasets.values())
         if longest > num_positions:
             raise ConfigurationError(
                 f"is too few: a text has {longest} tokens",
@@ -185,7 +458,7 @@ class TextModelTask(Task[PreparedTexts]):
 
     def check_words(self, *, num_positions: int) -> None:
         """Raise ConfigurationError unless each text and its context in words are read whole."""
-        check_room(self._words, self.ready, num_positions=num_positions)
+        check_room(self._words, self, num_positions=num_positions)
 
     def start_head(self, model: Any) -> None:
         """Give a new head the start that the training labels ask for; nothing where there are no classes of texts."""
@@ -196,7 +469,7 @@ class TextModelTask(Task[PreparedTexts]):
 
     def dataset(self, recipe: Recipe, part: str) -> SequenceDataset | None:
         """Return the texts of a part, in words or with the contexts of others where the recipe says so."""
-        own: SequenceDataset | None = self.ready.datasets.get(part)
+        own: SequenceDataset | None = self.datasets.get(part)
         if own is not None and recipe.conditioning == CONTEXT_AS_TEXT:
             own = own.with_context(self._words[part])
         return ShuffledContext(own, seed=recipe.seed) if recipe.is_context_shuffled and own is not None else own
@@ -215,7 +488,7 @@ class TextModelTask(Task[PreparedTexts]):
         settings: dict[str, Any] = {
             "train_dataset": self.dataset(recipe, "train"),
             "eval_dataset": self.dataset(recipe, "validation"),
-            "processor": processor_of(recipe, self.ready.processor),
+            "processor": processor_of(recipe, self.processor),
             "patience": recipe.patience,
             "callbacks": [*callbacks],
         }
@@ -225,17 +498,17 @@ class TextModelTask(Task[PreparedTexts]):
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
     ) -> Trainer:
         """Return the trainer for what is learned; ``settings`` are data, processor, patience and callbacks."""
-        objective = LabelObjective(model, settings["train_dataset"], self.ready.labels)
+        objective = LabelObjective(model, settings["train_dataset"], self.labels)
         return ContextualBertTrainer(model, arguments, objective=objective, **settings)
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
         """Solve a logistic regression, count shares; None for a model that is to be trained."""
-        return model.fit(self.ready) if isinstance(model, LogisticBaseline) else super().fit(recipe, model)
+        return model.fit(self) if isinstance(model, LogisticBaseline) else super().fit(recipe, model)
 
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
         """Merge LoRA adapters into the base weights and return the model; a baseline as it is deployed."""
         if isinstance(model, LabelModel) and keeps_weights(recipe):
-            return TextBaseline(config_of(recipe, self.ready), model)
+            return TextBaseline(config_of(recipe, self), model)
         return cast(Any, model).merge_and_unload() if recipe.trained_weights == "lora" else model
 
     def score(
@@ -247,35 +520,59 @@ class TextModelTask(Task[PreparedTexts]):
         batch_size: int,
         is_shared: bool,
         progress: Progress | None,
-    ) -> ScoredSet:
+    ) -> Scores:
         """Score a part as the recipe says."""
         if isinstance(model, LogisticBaseline):
-            return model.score(self.ready, part)
+            return model.score(self, part)
         return super().score(recipe, model, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
 
     @cached_property
     def _words(self) -> dict[str, dict[str, Tensor]]:
-        return words_of(self.ready)
+        return words_of(self)
 
     def label_fields(self) -> dict[str, Any]:
         """Return the fields of the config that name the labels; none without labels."""
-        names = dict(enumerate(self.ready.labels))
+        names = dict(enumerate(self.labels))
         return {"id2label": names, "label2id": {name: number for number, name in names.items()}} if names else {}
 
 
-class LabelTask(CountedTask[PreparedTexts], TextModelTask):
+class LabelTask(CountedTask, TextModelTask):
     """A task with a label for each text or word: what is scored, and the shares that are counted."""
 
     name_of_shares = "label shares"
 
-    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
+    @classmethod
+    def known_fields(cls, model: Any, training: TextTable | None) -> dict[str, Any]:
+        """Return the labels of the run."""
+        names = model.config.id2label
+        return {"labels": tuple(names[number] for number in sorted(names))}
+
+    def own_lines(self) -> list[str]:
+        """Return sentences on what was cut, on the labels, and on where the weights start."""
+        task = self.recipe.text_task
+        cut = [f"{part}: {line}" for part in self.texts for line in self.encoding_lines(part)]
+        what = "grades, the lowest first" if task.is_ordinal else "labels"
+        warned = label_warnings(self.examples.table, self.labels, str(task.label), self.split)
+        read = [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
+        return [*cut, *read, *self.pooling_lines(), *self.head_lines(), *vocabulary_lines(self)]
+
+    def pooling_lines(self) -> list[str]:
+        """Return a sentence on what a label is read from; none where each word has one."""
+        return []
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the labels whose share differs most between training and a part."""
+        counts = (counts_of(self.texts[each].dataset.labels, len(self.labels)) for each in ("train", part))
+        return drift_line(self.labels.__getitem__, *counts, part=part, what="labels")
+
+    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Rank the label of each text, or word."""
-        learned = {"names": self.ready.labels, "is_ordinal": self.ready.task.is_ordinal}
+        learned = {"names": self.labels, "is_ordinal": self.recipe.text_task.is_ordinal}
         return score_labels(model, dataset, **learned, **settings)
 
-    def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
+    def own_segments(self, part: str, scored: Scores, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return the true label."""
-        predictions = cast(LabelPredictions, scored.scores.predictions)
+        predictions = cast(LabelPredictions, scored.predictions)
         return {"true label": np.array(predictions.names)[predictions.true].tolist()}
 
     def observations(self, dataset: SequenceDataset) -> Observations:
@@ -289,8 +586,8 @@ class LabelTask(CountedTask[PreparedTexts], TextModelTask):
     @property
     def num_classes(self) -> tuple[int, int]:
         """Return the number of labels; none is reserved."""
-        return len(self.ready.labels), 0
+        return len(self.labels), 0
 
-    def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
+    def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
         """Return the true labels."""
-        return cast(LabelPredictions, scored.scores.predictions).true
+        return cast(LabelPredictions, scored.predictions).true

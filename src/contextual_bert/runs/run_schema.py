@@ -1,0 +1,236 @@
+"""The schema of a run: given, brought by another run, or inferred from the training part."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from contextual_bert.context import ContextSchema, InferredSchema, alike_warning
+from contextual_bert.context.infer import SchemaSettings, infer_features
+from contextual_bert.context.running import follows_in_time
+from contextual_bert.data import Audit, Split
+from contextual_bert.errors import ConfigurationError, DataError, Message
+from contextual_bert.inference import placed
+from contextual_bert.training.recipe import Recipe
+
+
+def given_schema(recipe: Recipe) -> ContextSchema:
+    """The schema that a recipe has, with its ``sensitive`` features marked.
+
+    Raises:
+        UnknownNameError: the schema reads no such column.
+    """
+    return ContextSchema.from_dict(dict(recipe.schema or {})).with_sensitive(recipe.sensitive)
+
+
+def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | None = None, file: str = "") -> None:
+    """Raise ConfigurationError where a schema has as context what a recipe learns or learns from.
+
+    Args:
+        schema: of the run that is gone on from, or of the recipe.
+        recipe: whose columns they are.
+        run: that brings the schema; None where the recipe has it.
+        file: of the schema, for the message, where it is from one.
+    """
+    learned = recipe.task.columns
+    for feature in schema.features if schema is not None else ():
+        if feature.column in learned:
+            named = f" (feature {feature.name!r})" if feature.name != feature.column else ""
+            fix = (
+                f"Train that run without it: --exclude {feature.column}."
+                if run is not None
+                else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
+            )
+            raise ConfigurationError(
+                f"{run or file or 'The schema'} reads {feature.column!r}{named} as context, and here it is "
+                "learned or learned from",
+                fix=fix,
+            )
+
+
+def check_missing_values(schema: ContextSchema, recipe: Recipe) -> None:
+    """Raise ConfigurationError where a schema that is given does not take a value for missing that a recipe names."""
+    for each in recipe.reading.missing_values:
+        column, sign, value = each.rpartition("=")
+        readers = [feature for feature in schema.features if feature.column == column]
+        if sign and any(value not in feature.missing_words for feature in readers):
+            raise ConfigurationError(
+                f"missing_values: {each!r} is not under 'missing' of the feature {readers[0].name!r} of the schema",
+                fix="Make the schema with it, or leave it out.",
+            )
+
+
+def check_brought(schema: ContextSchema | None, recipe: Recipe, *, run: str) -> None:
+    """Raise ConfigurationError where a recipe says of the context what another run brings, or learns what it reads."""
+    if recipe.sensitive:
+        raise ConfigurationError(
+            f"marks features, and {run} brings them as they are",
+            setting="sensitive",
+            value=recipe.sensitive,
+            fix="Leave it out; train that run with it.",
+        )
+    if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(schema):
+        raise ConfigurationError(
+            f"{run} was trained with another schema", fix="Leave --schema out: the run brings its own."
+        )
+    check_unlearned(schema, recipe, run=run)
+
+
+def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns that are no feature: those beside the context, but for the customer where an override names it."""
+    learned = recipe.task.columns
+    is_feature = overrides.get(str(recipe.customer), "ignore") != "ignore"
+    kept = recipe.customer if is_feature and recipe.customer not in (*learned, *recipe.exclude) else None
+    return tuple(name for name in recipe.columns_beside_context if name != kept)
+
+
+def customers_in(recipe: Recipe, table: pa.Table, split: Split | None) -> str | pa.ChunkedArray | None:
+    """The customers for ``infer_schema``: the recipe's column, else those that the split was made by.
+
+    Values of fewer than ten of them are not in a schema that is inferred.
+    """
+    if recipe.customer is not None:
+        return recipe.customer
+    # The column itself stays what it is to the recipe, which does not call it that of the customers.
+    return table.column(str(split.column)) if split is not None and split.by == "customer" else None
+
+
+def schema_of(
+    recipe: Recipe,
+    training: pa.Table,
+    rows: NDArray[np.int64],
+    split: Split | None = None,
+    *,
+    everywhere: pa.Table,
+    left_out: Collection[str] = (),
+) -> InferredSchema | None:
+    """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
+
+    Args:
+        recipe: says which columns are no context.
+        training: the table of the training part.
+        rows: where its rows are in the file, for errors.
+        split: names the customers where the recipe does not.
+        everywhere: the rows of all parts.
+        left_out: columns of the file that the table does not have, for its rows were grouped.
+    """
+    if recipe.schema is not None:
+        schema = given_schema(recipe)
+        check_unlearned(schema, recipe)
+        check_missing_values(schema, recipe)
+        try:
+            return InferredSchema(schema.with_ranges(training), ())
+        except DataError as error:
+            raise placed(error, rows, file=recipe.data) from error
+    exclude = [name for name in recipe.columns_beside_context if name not in left_out]
+    if set(training.column_names) <= set(exclude):
+        return None
+    return inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, left_out=left_out)
+
+
+def inferred(
+    recipe: Recipe,
+    training: pa.Table,
+    rows: NDArray[np.int64],
+    split: Split | None,
+    *,
+    exclude: Sequence[str],
+    everywhere: pa.Table,
+    overrides: Mapping[str, str] | None = None,
+    left_out: Collection[str] = (),
+) -> InferredSchema:
+    """Infer the features of the training part as a recipe says.
+
+    Args:
+        recipe: says whose rows they are, how many customers a value needs, what is sensitive, how dates are written.
+        training: the table of the training part.
+        rows: where its rows are in the file, for errors.
+        split: names the customers where the recipe does not.
+        exclude: columns that are no context.
+        everywhere: the rows of all parts.
+        overrides: column -> a kind of feature or "ignore".
+        left_out: columns of the file that the table does not have, for its rows were grouped.
+
+    Raises:
+        DataError, SchemaError, UnknownNameError: as ``infer_schema``, with the row of the file.
+    """
+    try:
+        asked = SchemaSettings(
+            exclude=exclude,
+            overrides=dict(overrides or {}),
+            date_formats=recipe.reading.date_formats,
+            decimal=recipe.reading.decimal,
+            missing_values=recipe.reading.missing_values,
+            customers=customers_in(recipe, training, split),
+            min_count=recipe.min_customers,
+            max_categories=recipe.max_categories,
+            hash_buckets=recipe.hash_buckets,
+            sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
+            time=time_of(split, training, everywhere, date_formats=recipe.reading.date_formats),
+        )
+        return infer_features(training, asked, everywhere=everywhere)
+    except DataError as error:
+        raise placed(error, rows, file=recipe.data) from error
+
+
+def time_of(
+    split: Split | None, training: pa.Table, everywhere: pa.Table, *, date_formats: Sequence[str] = ()
+) -> str | None:
+    """Return the column of times that a split goes by, None where its parts do not follow one another.
+
+    Of parts that came with the data it is a column of dates in which validation and test are later than training.
+    """
+    if split is None or split.by in ("customer", "row"):
+        return None
+    if split.by == "time":
+        return split.column
+    return follows_in_time(training, everywhere, training.column_names, date_formats)
+
+
+def without_leaks(
+    schema: ContextSchema, found: Audit, overrides: Mapping[str, str] | None = None
+) -> tuple[ContextSchema, tuple[str, ...]]:
+    """Return the schema without the columns that leak what is asked for, and the names of these.
+
+    Args:
+        schema: the features that were inferred.
+        found: the audit.
+        overrides: column -> a kind; a column that one names stays.
+    """
+    kept = {*(overrides or {})}
+    leaking = tuple(name for name in found.leaking_columns if name in schema.columns and name not in kept)
+    if not leaking:
+        return schema, ()
+    return ContextSchema(features=tuple(each for each in schema.features if each.column not in leaking)), leaking
+
+
+def leak_lines(columns: Sequence[str]) -> list[str]:
+    """Return a sentence on columns that are left out of the context as leaks; none where there are none."""
+    if not columns:
+        return []
+    named = ", ".join(map(repr, columns))
+    return [
+        Message(f"left out of the context as leaks: {named}. Give {{leaks}} if they are known before.", leaks="keep")
+    ]
+
+
+def withheld_lines(schema: ContextSchema | None) -> list[str]:
+    """A sentence on the sensitive features, none where there are none."""
+    names = [feature.name for feature in schema.features if feature.sensitive] if schema is not None else []
+    listed = ", ".join(map(repr, names))
+    return [f"context {listed}: sensitive, values withheld"] if names else []
+
+
+def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
+    """Return warnings about values of the features' columns that look alike, such as 'Party' and 'party'.
+
+    They name values of single rows, so they are for the person who trains. Values of sensitive features are not named.
+    """
+    found: list[str] = []
+    for feature in schema.features if schema is not None else ():
+        if feature.cells == "codes" and not feature.sensitive:
+            names = sorted(feature.distinct_values(training.column(feature.column).combine_chunks()))
+            found += alike_warning(names, what=f"context {feature.name!r}:", each="a value")
+    return found
