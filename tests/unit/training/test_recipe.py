@@ -115,7 +115,7 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"task": MaskedText(checkpoint="bert"), "model": {"hidden_size": 8}}, "'hidden_size' follows"),
         (
             {"task": MaskedText(checkpoint="bert"), "init_from": "runs/a"},
-            "a table of texts. Name a run to go on from as the checkpoint",
+            "this is for hidden words of texts. Name a run to go on from as the checkpoint",
         ),
         ({"split_by": "customer"}, "customer=..."),
         ({"split_by": "time"}, "time=..."),
