@@ -188,12 +188,13 @@ for command in commands:
 @pytest.mark.parametrize(
     ("commands", "modules", "code"),
     [
+        (["--help"], (*SLOW, "numpy", "pyarrow", "pydantic", "importlib.metadata"), "0"),
         # numpy, pyarrow and pydantic's models take longer than all that such a command does.
         (WRONG_PATHS, (*SLOW, "numpy", "pyarrow"), "2"),
         (WRONG_OPTIONS, (*SLOW, "numpy", "pyarrow"), "2"),
         (READING, SLOW, "0"),
     ],
-    ids=["wrong path", "wrong option", "reading"],
+    ids=["help", "wrong path", "wrong option", "reading"],
 )
 def test_commands_import_no_more_than_they_need(
     commands: list[str], modules: tuple[str, ...], code: str, tmp_path: Path
