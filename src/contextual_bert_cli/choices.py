@@ -38,3 +38,28 @@ def number_or_all(value: str | None, *, option: str) -> int | str | None:
         fix = "Give a whole number of at least 1, or all."
         raise ConfigurationError("is not allowed", setting=option, value=value, fix=fix)
     return int(value)
+
+
+def amount_of(value: str | None, *, option: str, decimal: str | None) -> float | None:
+    """Return the amount that an option gives, None where it gives none.
+
+    Args:
+        value: as it was typed.
+        option: that it was typed for.
+        decimal: the mark before the decimals, as --decimal says; None: a point, and nothing between thousands.
+
+    Raises:
+        ConfigurationError: it is no number.
+    """
+    if value is None:
+        return None
+    from contextual_bert.context.raw_values import number_of
+    from contextual_bert.errors import ConfigurationError, DataError
+
+    try:
+        return number_of(value, decimal=decimal if decimal in (".", ",") else None)
+    except DataError as error:
+        fix = "Give one such as 70.46." if decimal != "," else "Give one such as 70,46, as --decimal ',' says."
+        if decimal is None and "," in value:
+            fix = "Give one such as 70.46, or --decimal ',' for 70,46."
+        raise ConfigurationError("is no number", setting=option, value=value, fix=fix) from error

@@ -10,7 +10,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.answers import show_answer, show_joint_answer
 from contextual_bert_cli.bulk import chosen_cluster, complete_rows
-from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.choices import amount_of, checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import check_folder, load_pipeline
@@ -103,8 +103,12 @@ def command(
             "'since>=2016-03-05'; '0:category=coat' for the first [MASK] alone; repeatable.",
         ),
     ] = None,
-    max_price: Annotated[float | None, typer.Option(help="Propose only items of at most this price.")] = None,
-    budget: Annotated[float | None, typer.Option(help="At most this price for all [MASK] together.")] = None,
+    max_price: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Propose only items of at most this price.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="At most this price for all [MASK] together.")
+    ] = None,
     budget_includes_visible: Annotated[
         bool, typer.Option("--budget-includes-visible", help="The items of --set count towards --budget.")
     ] = False,
@@ -221,8 +225,8 @@ def command(
         "owned": list(_split(owned or [], between)),
         "in-stock": in_stock or None,
         "where": [condition_of(text) for text in where or []],
-        "max-price": max_price,
-        "budget": budget,
+        "max-price": amount_of(max_price, option="--max-price", decimal=decimal),
+        "budget": amount_of(budget, option="--budget", decimal=decimal),
         "budget-includes-visible": budget_includes_visible or None,
         "one-per": list(one_per or []),
     }

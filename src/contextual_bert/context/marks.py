@@ -30,6 +30,7 @@ _DIGIT = r"\p{Nd}"  # of any script, as Python's \d
 _ZERO_DATE = r"^0{1,4}[-/.]0{1,2}[-/.]0{1,4}([T ]00:00(:00(\.0+)?)?)?$"
 _LEADING_ZERO = r"^0[0-9]+$"
 _DAY = 10  # characters of a date
+_TRUTHS = ("true", "false", "yes", "no")
 _MOST_WORDS = 10
 _MOST_FORCED_WORDS = 20
 _LEAST_VALUES = 0.5  # of the filled cells: a column with fewer numbers is one of words
@@ -226,6 +227,8 @@ def number_words(
     marks = Marks("numerical", counted.words(is_text_word), int(counted.counts[is_text_word].sum()))
     if is_forced:
         return (marks if 0 < num_words <= _MOST_FORCED_WORDS else None), ""
+    if marks.words and num_values <= 2 and all(word.lower() in _TRUTHS for word in marks.words):
+        return None, ""  # truth values, of which `other_spelling` says that they are spelt in several ways
     are_common = all(word.lower() in _COMMON for word in marks.words)
     has_other_spellings = bool((~is_number & has_digit).any())
     are_numbers = num_values > max_distinct and are_common and not has_other_spellings  # however many are missing

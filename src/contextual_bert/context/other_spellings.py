@@ -26,6 +26,7 @@ _NUMBERS = (
     r"\+(\d+\.?\d*|\.\d+)",
     r"\(\d[\d.,]*\)",
     r'="[-+]?[\d.,]+"',
+    r"[-−+]?\d{1,3}(_\d{3})+(\.\d+)?",
     *(number_pattern(decimal)[1:-1] for decimal in DECIMAL_MARKS),
 )
 # Pattern -> what to do about it.
@@ -47,11 +48,19 @@ _REMARKS = {
         "looks like times of the day, and is read as categories: give the hour as a number, or day and time in one "
         "cell with --date-format, as '%d/%m/%Y %H:%M'"
     ),
+    r"(?i)^[-+]?0x[0-9a-f]+$": (
+        "looks like numbers to the base 16, and is read as categories: write them to the base 10 if they are amounts"
+    ),
     rf"{FLOAT}|^({'|'.join(_NUMBERS)})$": (
         "looks like numbers: write 1234.5, with a point and nothing else: no currency, plus, brackets, quotes, or "
         "marks between thousands"
     ),
+    r"^[-−+]?\p{Nd}+([.,٫]\p{Nd}+)?$": (
+        "looks like numbers in digits of another script, and is read as categories: write them with 0 to 9"
+    ),
 }
+# Spellings of truth values. In one column they are the same two values, and would be several categories.
+_TRUTHS = (("true", "false"), ("1", "0"), ("yes", "no"))
 _MOST = 0.9  # of the values
 _NUM_DIGITS = 8  # of a date such as 05032016
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100
@@ -76,6 +85,8 @@ def other_spelling(strings: pa.Array) -> str:
     distinct = pc.unique(pc.drop_null(strings))
     if len(distinct) < 2 or pc.all(pc.match_substring_regex(distinct, FLOAT)).as_py():
         return ""
+    if truths := _truths_hint(distinct):
+        return truths
     others = distinct.filter(pc.invert(pc.match_substring_regex(distinct, FLOAT)))
     if pc.all(pc.match_substring_regex(others, _LEADING_ZERO)).as_py():
         if pc.all(pc.equal(pc.utf8_length(distinct), _NUM_DIGITS)).as_py():
@@ -95,6 +106,16 @@ def other_spelling(strings: pa.Array) -> str:
             formats = " or ".join(map(repr, likely_formats(distinct))) if "{formats}" in remark else ""
             return remark.format(formats=formats or "with the order of day, month and year")
     return ""
+
+
+def _truths_hint(distinct: pa.Array) -> str:
+    """Return a remark where all values are truth values, in more than one spelling; empty where they are not."""
+    words = {each.lower() for each in distinct.slice(0, 20).to_pylist()}
+    spellings = [pair for pair in _TRUTHS if words & {*pair}]
+    if len(distinct) > 20 or len(spellings) < 2 or not words <= {word for pair in spellings for word in pair}:
+        return ""
+    named = " and ".join("/".join(pair) for pair in spellings)
+    return f"has truth values in several spellings ({named}), which are different categories: write one of them"
 
 
 def date_of_digits(numbers: NDArray[np.float64]) -> str:

@@ -26,7 +26,7 @@ from contextual_bert.context.printed_lists import (
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, Message, UnknownNameError, did_you_mean
 
 __all__ = [
     "Flat",
@@ -39,6 +39,7 @@ __all__ = [
     "odd_names",
     "quantities_in",
     "text_column",
+    "totals_in",
 ]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
@@ -51,6 +52,13 @@ _SEPARATORS = (",", ";", "|", "\t", " ")
 _MISSED_SEPARATORS = (";", "|", "\t")
 _SOME_CELLS = 0.05
 _QUANTITY = r"^(.*\S)\s*(?:[:=*×]\s*[0-9]{1,3}|\([0-9]{1,3}x?\))$|^[0-9]{1,3}\s?[x×*]\s?(.+)$"
+# Items that are called so are mostly the last line of a receipt, or of an export.
+_TOTALS = frozenset(
+    {
+        *("total", "totals", "grand total", "subtotal", "sub-total", "sub total", "total amount", "sum", "sum total"),
+        *("summe", "gesamt", "gesamtsumme", "zwischensumme", "total général", "sous-total", "totale", "totaal", "suma"),
+    }
+)
 _FEWEST_NAMES = 6
 _WHOLE_WITH_DECIMALS = r"^-?[0-9]+\.0+$"
 _NUM_PAIRS = 3
@@ -347,6 +355,29 @@ def odd_names(names: pa.Array, *, what: str, each: str) -> list[str]:
         shown = "; ".join(f"{one!r} and {other!r}" for one, other in pairs[:_NUM_PAIRS])
         more = f"; and {len(pairs) - _NUM_PAIRS:,} more such" if len(pairs) > _NUM_PAIRS else ""
         found.append(f"warning: {what} {shown}{more} are one number, and each is {each} of its own")
+    return found
+
+
+def totals_in(flat: Flat) -> list[str]:
+    """Return a remark on items that are called as a line of totals is, which exports put below the rows.
+
+    Example:
+        >>> flat = Flat(np.array([0, 1, 1]), np.array([0, 0, 1]), np.zeros(3), pa.array(["hat", "Total"]))
+        >>> totals_in(flat)[0].partition(".")[0]
+        "warning: the item 'Total' is in 2 sets, and is called like a line of totals"
+    """
+    found: list[str] = []
+    for code, name in enumerate(flat.names.to_pylist()):
+        if " ".join(name.lower().rstrip(":").split()) in _TOTALS and (flat.codes == code).any():
+            num_sets = len(np.unique(flat.rows[flat.codes == code]))
+            told = f"{num_sets:,} set{'s' if num_sets != 1 else ''}"
+            found.append(
+                Message(
+                    f"warning: the item {name!r} is in {told}, and is called like a line of totals. If it is one, "
+                    "leave it out: {drop_items}",
+                    drop_items=[name],
+                )
+            )
     return found
 
 

@@ -3,6 +3,7 @@
 Groups stand in the order of their first rows. It decides neither which items are kept nor what is a context.
 """
 
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,11 +20,17 @@ from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.columns import checked_column, flatten_items, missed_separators
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError, place_of_row
 
 __all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
 
 _SLIPS = 0.01  # of the groups of several rows: a column that varies in fewer has slips
+_MOST_RETURNS = 0.5  # of the rows
+# Names of columns that say how many of an item were bought, or for how much.
+_AMOUNT = re.compile(
+    r"(?i)(^|[^a-z])(quantity|qty|count|units?|pieces|amount|price|sales|revenue|total|menge|anzahl|stück|stueck|preis"
+    r"|betrag|umsatz)"
+)
 _DEFAULT_SEPARATOR = ","  # of a recipe that names none: where rows are grouped, a cell is one item
 
 
@@ -166,6 +173,7 @@ def group_rows(
             kept[name] = pa.chunked_array([lists])
             continue
         cells = checked_column(table, name, file=file)
+        slips += _returns_in(name, cells, file=file)
         if name in by:
             kept[name] = cells.take(pa.array(first_rows))
             continue
@@ -207,6 +215,24 @@ def group_rows(
     return Groups(
         grouped, tuple(by), first_rows, left_out, table.num_rows, num_without_item, num_broken, (*slips, *remarks)
     )
+
+
+def _returns_in(name: str, cells: pa.ChunkedArray, *, file: str | None) -> list[str]:
+    """Return a warning where a quantity or a price is negative in some rows: their items were returned, not bought."""
+    kind = cells.type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not is_number or _AMOUNT.search(name) is None:
+        return []
+    is_negative = pc.fill_null(pc.less(cells.cast(pa.float64(), safe=False), 0), False)
+    count = pc.sum(is_negative, min_count=0).as_py()
+    if not 0 < count <= _MOST_RETURNS * len(cells):
+        return []
+    first = place_of_row(pc.index(is_negative, True).as_py(), file)
+    rows = "row" if count == 1 else "rows"
+    return [
+        f"warning: column {name!r} is negative in {count:,} {rows} ({first} is the first), and their items count as "
+        "chosen. If they were returned, leave these rows out of the file"
+    ]
 
 
 class _ValueRows(NamedTuple):

@@ -24,6 +24,7 @@ from contextual_bert.data.columns import (
     missed_separators,
     odd_names,
     quantities_in,
+    totals_in,
 )
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.left_out import LeftOut
@@ -214,6 +215,7 @@ def read_sets(
         remarks=(
             *missed_separators(column, separator=policy.separator),
             *quantities_in(distinct),
+            *totals_in(kept),
             *odd_names(distinct, what="the items", each="an item"),
             *alike_warning(_names_of(kept), what="the items", each="an item"),
         ),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from contextual_bert.errors import ConfigurationError
+from contextual_bert_cli.choices import amount_of
 from contextual_bert_cli.conditions import condition_of
 
 SIGNS: list[tuple[str, dict[str, Any]]] = [
@@ -53,3 +54,27 @@ def test_what_is_no_condition(text: str) -> None:
 def test_a_faulty_value(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         condition_of(text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "decimal", "amount"),
+    [("80", None, 80.0), ("70.46", None, 70.46), ("70,46", ",", 70.46), ("1.200,50", ",", 1200.5)],
+)
+def test_an_amount_is_read_by_its_decimal_mark(typed: str, decimal: str | None, amount: float) -> None:
+    assert amount_of(typed, option="--max-price", decimal=decimal) == amount
+
+
+@pytest.mark.parametrize(
+    ("typed", "decimal", "advice"),
+    [
+        ("70,46", None, "--decimal ','"),
+        ("1_000", None, "70.46"),
+        ("٣", None, "70.46"),
+        ("nan", None, "70.46"),
+        ("x", ",", "70,46"),
+    ],
+)
+def test_an_amount_that_is_no_number_is_refused(typed: str, decimal: str | None, advice: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no number") as failure:
+        amount_of(typed, option="--max-price", decimal=decimal)
+    assert advice in failure.value.fix

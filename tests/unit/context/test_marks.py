@@ -15,7 +15,7 @@ from contextual_bert.context import (
     table_sentences,
 )
 from contextual_bert.context.infer import InferredSchema, SchemaSettings, infer_features
-from contextual_bert.context.marks import number_words
+from contextual_bert.context.marks import date_words, number_words
 from contextual_bert.errors import DataError
 
 
@@ -219,3 +219,15 @@ def test_a_word_of_rows_to_validate_on_alone_is_not_stored() -> None:
     found = features_of(pa.table({"age": ages("34")}), everywhere=pa.table({"age": [*ages("34"), "Jane said"] * 20}))
     assert "Jane" not in found.schema.to_json()
     assert encode_table(found.schema, pa.table({"age": ["Jane said"]})).tensors["age"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("words", "num_words", "is_told"),
+    [(["unknown"], 49, True), (["unknown"], 51, False), ([f"word {chr(97 + n)}" for n in range(11)], 11, False)],
+    ids=["half are days", "most are words", "many words"],
+)
+def test_words_among_dates_are_few(words: list[str], num_words: int, is_told: bool) -> None:
+    cells = [*(words[n % len(words)] for n in range(num_words)), *(f"2016-03-{n % 28 + 1:02}" for n in range(49))]
+    cells += ["2016-04-01"] * (100 - len(cells))
+    found = date_words(pa.array([*cells, None, ""]))
+    assert (found is not None and found.words == ("unknown",)) == is_told

@@ -115,3 +115,25 @@ def test_whole_numbers_that_all_differ_are_left_out_with_a_warning() -> None:
     assert [note.kind for note in found.notes] == [None]
     assert "override to keep it as a number (pay=numerical)" in found.warnings()[0]
     assert infer_schema(pa.table({"pay": np.unique(pays)}), overrides={"pay": "numerical"}).schema.names == ("pay",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "advice"),
+    [
+        (["1_000", "2_500", "12"], "write 1234.5"),
+        (["0x10", "0xFF"], "looks like numbers to the base 16"),
+        (["٣", "١٢", "٤"], "write them with 0 to 9"),
+        (["true", "1", "false", "0"], "truth values in several spellings (true/false and 1/0)"),
+        (["Yes", "no", "0"], "truth values in several spellings (1/0 and yes/no)"),
+    ],
+    ids=str,
+)
+def test_numbers_of_programs_and_of_other_scripts_are_said(cells: list[str], advice: str) -> None:
+    found = infer_schema(pa.table({"pay": cells * 20}))
+    assert advice in found.notes[0].reason
+    assert any(advice in warning for warning in found.warnings())
+
+
+@pytest.mark.parametrize("cells", [["38_40", "40_42"], ["true", "false"], ["yes", "no", "unknown"], ["x1", "x2"]])
+def test_codes_and_truth_values_in_one_spelling_are_not_remarked_on(cells: list[str]) -> None:
+    assert infer_schema(pa.table({"size": cells * 20})).warnings() == []

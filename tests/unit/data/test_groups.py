@@ -187,3 +187,22 @@ def test_few_slips_cost_no_column_and_are_told_of(num_slips: int, is_kept: bool)
     )
     with pytest.raises(DataError, match=r"row 2, column 'city': order '0' has several values, such as 'rome'"):
         group_rows(long, ["order"], items="item", needed=["city"], file="shop.csv")
+
+
+def test_returned_goods_and_lines_of_totals_are_told() -> None:
+    table = pa.table(
+        {
+            "order": [1, 1, 2, 2, 2],
+            "item": ["hat", "bag", "hat", "coat", "TOTAL:"],
+            "Quantity": [1, -1, 2, 1, 3],
+            "unit_price": [1.0, 2.0, 3.0, 4.0, 5.0],
+            "latitude": [-1, 2, 3, 4, 5],
+        }
+    )
+    groups = group_rows(table, ["order"], items="item", file="sold.parquet")
+    [told] = groups.remarks
+    assert told.startswith("warning: column 'Quantity' is negative in 1 row (row 2 is the first)")
+    report = read_sets(groups.table, items="item", policy=SetPolicy()).report
+    assert any("'TOTAL:' is in 1 set" in line and "drop_items=['TOTAL:']" in line for line in report.lines())
+    without = read_sets(groups.table, items="item", policy=SetPolicy(drop_items=("TOTAL:",))).report
+    assert not any("totals" in line for line in without.lines())

@@ -10,10 +10,12 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from contextual_bert import QuestionAnsweringPipeline, encode_questions
-from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
+from contextual_bert.context import Categorical, ContextSchema
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, SchemaError, UnknownNameError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.texts.answer_spans import best_spans
 from contextual_bert.models import (
+    ContextFeatureExtractor,
     ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
@@ -300,3 +302,27 @@ def test_what_does_not_go_together_is_refused() -> None:
     plain = QuestionAnsweringPipeline(model_of("none"), PROCESSOR)
     answer = cast(Any, plain({"question": "word1", "text": "word2", "context": {"sex": "f"}}))
     assert answer["notes"] == ["The context was not used: this model was trained with conditioning='none'."]
+
+
+def test_a_table_gets_its_answers_in_the_order_of_its_rows_and_says_what_it_lacks() -> None:
+    schema = ContextSchema(features=(*PROCESSOR.schema.features, Categorical(name="place", values=("bar", "inn"))))
+    processor = ContextualBertProcessor(ContextFeatureExtractor(schema.to_dict()), PROCESSOR.tokenizer)
+    config = ContextualBertConfig.from_schema(schema, conditioning="global_state", **LAYOUT, **SIZES)
+    model = drawn_anew(ContextualBertForQuestionAnswering(config))
+    pipeline = QuestionAnsweringPipeline(model, processor)
+    found = pipeline.answer_table(TABLE, question="question", text="text", batch_size=2)
+    queries = [
+        {"question": row["question"], "text": row["text"], "context": {"sex": row["sex"]}} for row in TABLE.to_pylist()
+    ]
+    one_by_one = cast(Any, pipeline(queries))
+    assert found.table.column("predicted_answer").to_pylist() == [each["answer"] for each in one_by_one]
+    assert found.table.select(TABLE.column_names).equals(TABLE)
+    assert any("lacks context columns, which are missing in each row: 'place'" in line for line in found.report.lines())
+    turned = pipeline.answer_table(TABLE.take(pa.array([4, 0])), question="question", text="text")
+    answers = found.table.column("predicted_answer").to_pylist()
+    assert turned.table.column("predicted_answer").to_pylist() == [answers[4], answers[0]]
+    with pytest.raises(SchemaError, match="no column of the context"):
+        pipeline.answer_table(TABLE.drop_columns(["sex"]), question="question", text="text")
+    taken = TABLE.append_column("probability", pa.nulls(5))
+    with pytest.raises(DataError, match="'probability'"):
+        pipeline.answer_table(taken, question="question", text="text")

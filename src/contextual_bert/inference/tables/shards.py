@@ -76,7 +76,8 @@ class BulkReport:
         """For people."""
         kept = f", {self.num_kept} of them kept from before" if self.num_kept else ""
         empty = f", {self.num_empty:,} without a proposal: see the column reason" if self.num_empty else ""
-        blanks = f"{self.num_blanks:,} blanks of {self.num_rows:,} sets in {self.num_shards} files{kept}{empty}"
+        files = f"{self.num_shards:,} file{'s' if self.num_shards != 1 else ''}"
+        blanks = f"{self.num_blanks:,} blanks of {self.num_rows:,} sets in {files}{kept}{empty}"
         return [blanks, *([self.computed_by] if self.computed_by else []), *self.unknown]
 
 
