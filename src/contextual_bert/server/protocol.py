@@ -178,13 +178,11 @@ def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[Qu
         "proposed. Items that the model does not know are listed in the answer."
     )
     values: Any = Annotated[list[Value], Field(max_length=settings.max_values, fail_fast=True)]
-    condition: Any = create_model(
-        "Condition",
-        __base__=Condition,
-        __doc__=Condition.__doc__,
-        one_of=(values | None, Field(default=None, alias="in")),
-        not_in=(values | None, None),
-    )
+    lists: dict[str, Any] = {
+        "one_of": (values | None, Field(default=None, alias="in")),
+        "not_in": (values | None, None),
+    }
+    condition: Any = create_model("Condition", __base__=Condition, __doc__=Condition.__doc__, **lists)
     few = Field(max_length=settings.max_conditions)
     where: Any = Annotated[list[condition], few] | condition | Annotated[dict[str, Test], few]
     one_per: Any = Annotated[list[str], Field(max_length=settings.max_one_per)]
