@@ -217,7 +217,7 @@ def _residuals(
     if dataset.labels is None:
         others = (sums[of_row] - own) / np.maximum(sizes - 1, 1)[of_row, None].astype(np.float32)
         return rows, _summed(own, others, sizes)
-    texts: Floats = sums / sizes.astype(np.float32)[:, None]
+    texts = (sums / sizes[:, None]).astype(np.float32)
     labels = dataset.labels.numpy()[places if dataset.has_label_per_token else rows]
     is_asked = labels != IGNORED_LABEL
     told = np.concatenate([own, texts[of_row]], axis=1) if dataset.has_label_per_token else texts

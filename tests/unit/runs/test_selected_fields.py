@@ -166,6 +166,15 @@ def test_texts_are_those_without_the_fields_that_say_nothing(bert: Path) -> None
     assert [*logistic.columns] == ["reader"]
 
 
+def test_baselines_without_a_checkpoint_have_their_fields_chosen_too() -> None:
+    asked = Recipe(
+        data="texts", task=Classification(text="text", label="verdict", checkpoint=None), conditioning="tfidf_context"
+    )
+    chosen = with_selected_fields(prepare(asked, source=comments()), [asked])
+    assert chosen.processor.schema is not None
+    assert chosen.processor.schema.silenced_names == ("noise", "level")
+
+
 def test_few_texts_keep_all_fields(bert: Path) -> None:
     asked = Recipe(data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)))
     ready = prepare(asked, source=comments(900))

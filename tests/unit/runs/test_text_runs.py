@@ -21,11 +21,13 @@ from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryEr
 from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.runs import TextModelTask, as_row, evaluate_run, load_run, prepare, run, study
 from contextual_bert.runs.card import about, write_card
+from contextual_bert.runs.model_factory import arguments_of
 from contextual_bert.runs.registry import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
 from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, Recipe, task_on_texts, training_arguments
+from contextual_bert.training.param_groups import own_rates
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 TRAINING = {"num_train_epochs": 2, "per_device_train_batch_size": 16, "learning_rate": 1e-3}
@@ -137,6 +139,27 @@ def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str,
     recipe = prepared["classification"].recipe
     ready = replace(prepared["classification"], recipe=replace(recipe, customer="text"))
     assert (ready.settings.set_name, ready.settings.cluster_name) == ("text", "distinct text")
+
+
+@pytest.mark.parametrize("conditioning", ["none", "global_state_update", "multi_attribute", CONTEXT_AS_TEXT])
+def test_tags_have_rates_of_their_own(conditioning: str, prepared: dict[str, TextModelTask], tmp_path: Path) -> None:
+    def defaults(head: str, **settings: Any) -> tuple[float, float | None]:
+        ready = prepared[head]
+        recipe = replace(ready.recipe, **{"training": {}, "conditioning": conditioning, **settings})
+        found = ready.default_training(recipe)
+        return found["learning_rate"], found.get("new_weights_learning_rate")
+
+    assert defaults("classification") == (1e-4, None)
+    assert defaults("tags") == (3e-4, 1e-3)
+    assert defaults("tags", training={"learning_rate": 2e-5}) == (1e-4, None)
+    assert defaults("tags", conditioning="bilstm_crf") == (1e-3, None)
+    ready = prepared["tags"]
+    recipe = replace(ready.recipe, training={}, conditioning=conditioning)
+    arguments = arguments_of(recipe, tmp_path, has_validation=True, defaults=ready.default_training(recipe))
+    model = ready.build_model(recipe)
+    rates = own_rates(model, arguments)
+    head = {name: rates[id(weight)] for name, weight in model.named_parameters() if name.startswith("classifier.")}
+    assert head == {"classifier.weight": 1e-3, "classifier.bias": 1e-3}
 
 
 @pytest.mark.usefixtures("cells_of_one")

@@ -7,12 +7,16 @@ import pyarrow as pa
 
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.models import ContextualBertForTokenClassification
+from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TEXT_BASELINES
 from contextual_bert.runs.tasks.text import LabelTask
 from contextual_bert.runs.unscored import unscored_words
 from contextual_bert.training.recipe import Recipe
 
 # The cross-entropy of tags is best long before the entities are found (docs/log.md).
 BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
+# The dozens of tags of a table start from nothing: at the rate of a text's label, 1e-4, a small table hardly teaches
+# them (docs/decisions/030).
+RATES: Mapping[str, Any] = {"learning_rate": 3e-4, "new_weights_learning_rate": 1e-3}
 
 
 class TaggingTask(LabelTask):
@@ -23,8 +27,15 @@ class TaggingTask(LabelTask):
     evaluated_as = EvaluationSettings(ks=(1,), row_name="word", set_name="text", choice_name="label")
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
-        """Return the settings of texts; the best epoch is the one with the most right tags."""
-        return {**super().default_training(recipe), **BEST_TAGS}
+        """Return the settings of texts; the best epoch is the one with the most right tags.
+
+        A model that starts from a BERT has ``RATES``, unless the recipe says how fast it learns.
+        """
+        usual = {**super().default_training(recipe), **BEST_TAGS}
+        is_baseline = recipe.conditioning in TEXT_BASELINES and recipe.conditioning != CONTEXT_AS_TEXT
+        if is_baseline or recipe.text_task.is_from_scratch or self.goes_on or "learning_rate" in recipe.training:
+            return usual
+        return {**usual, **RATES}
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
         """The words of a part that stand behind the cut."""
