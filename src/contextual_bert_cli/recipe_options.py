@@ -56,7 +56,6 @@ def option_info(name: str, *, is_grouped: bool = False) -> Any:
         declared.flag,
         metavar=declared.metavar,
         help=declared.option.help,
-        min=declared.option.minimum,
         rich_help_panel=declared.option.group if is_grouped else None,
     )
 

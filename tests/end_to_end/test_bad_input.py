@@ -350,7 +350,7 @@ def test_faulty_attributions(command: Any, table: Path, finished: Path, tmp_path
 def test_faulty_studies(command: Any, table: Path, tmp_path: Path) -> None:
     study = ("compare", table, *command.small, "--output", tmp_path / "cmp")
     refused(command(*study, "--conditioning", "none,conct"), "'conct'", "Did you mean 'concat'")
-    refused(command(*study, "--conditioning", "concat"), "reference 'none'", "concat")
+    refused(command(*study, "--conditioning", "concat", "--reference", "none"), "reference 'none'", "concat")
     refused(command(*study, "--baselines", "bags"), "'bags'", "Did you mean 'bag'")
     refused(command(*study, "--seeds", 0), "--seeds")
     assert not (tmp_path / "cmp").exists()

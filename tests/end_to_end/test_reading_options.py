@@ -175,7 +175,7 @@ def test_prices_of_a_catalogue_are_read_as_said(
     shop = tmp_path / "shop.csv"
     shop.write_text("id;price\n" + "".join(f"i{n};1.0{n:02},50\n" for n in range(12)), encoding="cp1252")
     reading = ("--catalogue", shop, "--delimiter", ";", "--decimal", ",", "--encoding", "cp1252")
-    common = ("--max-price", 1003.5, "--device", "cpu")
+    common = ("--max-price", "1003,5", "--device", "cpu")
     one = command("complete", run, "--set", "i7;[MASK]", *reading, *common, "--format", "json")
     assert one.exit_code == 0, one.output
     [slot] = json.loads(one.stdout)["slots"]
@@ -186,7 +186,7 @@ def test_prices_of_a_catalogue_are_read_as_said(
     assert many.exit_code == 0, many.output
     [row] = pq.read_table(tmp_path / "out" / "part-00000.parquet").to_pylist()
     assert {*row["candidates"]} == {"i0", "i2", "i3"}
-    wrong = command("complete", run, "--set", "i7;[MASK]", *reading[:4], *common)
+    wrong = command("complete", run, "--set", "i7;[MASK]", *reading[:4], "--max-price", 1003.5, *common[2:])
     assert wrong.exit_code == 2
     assert "--decimal ','" in wrong.stderr
 

@@ -199,6 +199,7 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
         ConfigurationError: a setting of another task.
 
     Example:
+        >>> from contextual_bert.training import SetCompletion
         >>> own = Recipe(data="days.parquet", task=SetCompletion(items="items"), test=0.2, dtype="bfloat16")
         >>> found = evaluated_recipe(own, {"split": "split.json"})
         >>> found.split, found.test, found.dtype

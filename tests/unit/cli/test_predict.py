@@ -25,7 +25,7 @@ def test_rows_are_numbered_as_in_the_file_where_some_are_left_out(
 ) -> None:
     path, output = tmp_path / "texts.csv", tmp_path / "out.parquet"
     path.write_text(TABLE, encoding="utf-8")
-    how: Any = {"read": {"text": "text", "pair": None}, "codes": ()}
+    how: Any = {"read": {"text": "text", "pair": None}, "schema": None}
     write_predictions(path, output, ADDED, predicted, **how, reading=ReadSettings(on_bad_row="drop"))
     assert read_table(output).to_pydict() == {
         "text": ["so it goes", "and so"], "sex": ["f", "f"], "predicted_label": ["so it goes", "and so"], "row": [0, 3]

@@ -213,7 +213,7 @@ def test_wrong_data_are_detected() -> None:
     changed = TABLE.set_column(2, "age", pa.array(np.roll(TABLE.column("age").to_numpy(), 1)))
     with pytest.raises(DataError, match="the split was made from"):
         split.check(changed)
-    with pytest.raises(DataError, match="the sets are from a table of 10 rows"):
+    with pytest.raises(DataError, match="the rows are from a table of 10 rows"):
         split.select(read_sets(TABLE.slice(0, 10), items="items", policy=SetPolicy()), "train")
 
 

@@ -45,7 +45,7 @@ def test_an_overridden_column_keeps_all_of_its_values_in_inspect_and_train(path:
     )
     ready = prepare(recipe)
     assert {*ready.datasets["train"].context["version"].tolist()} == {2, 3, 4, 5}
-    assert {"7.1", "7.10", "7.2", "7.20"} <= {*ready.sets.table["who"].to_pylist()}
+    assert {"7.1", "7.10", "7.2", "7.20"} <= {*ready.examples.table["who"].to_pylist()}
 
 
 def test_the_same_values_of_a_table_and_of_a_record_get_the_same_ids(path: Path) -> None:

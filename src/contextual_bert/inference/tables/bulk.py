@@ -118,6 +118,7 @@ class TableCompleter:
         ``CompletionPipeline`` answers queries. The contexts here are columns, encoded whole.
 
     Example:
+        >>> from contextual_bert.inference import CompletionPipeline
         >>> from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
         >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=5, **sizes))

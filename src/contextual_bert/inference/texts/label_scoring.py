@@ -53,7 +53,7 @@ def score_labels(
         ...     def forward(self, input_ids, **inputs):
         ...         return {"logits": torch.zeros(len(input_ids), 2)}
         >>> texts = SequenceDataset(torch.tensor([2, 3]), torch.tensor([0, 2]), context={}, labels=torch.tensor([1]))
-        >>> score_labels(Undecided(), texts, names=("bad", "good")).scores.num_tied.tolist()
+        >>> score_labels(Undecided(), texts, names=("bad", "good")).num_tied.tolist()
         [2]
     """
     if len(dataset) == 0 or dataset.labels is None:
