@@ -14,6 +14,7 @@ import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import write_study
@@ -78,7 +79,7 @@ def prepare_days(data: str, *, dtype: str = "float32") -> SetCompletionTask:
         training=TRAINING,
         dtype=dtype,
     )
-    return prepare(recipe).with_context_size(PAPER_CONTEXT_SIZE)
+    return cast(SetCompletionTask, prepare(recipe)).with_context_size(PAPER_CONTEXT_SIZE)
 
 
 def main() -> None:

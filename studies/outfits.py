@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as parquet
 
@@ -210,7 +210,8 @@ def prepare_study(
         dtype=dtype,
         device=device,
     )
-    return StudyData(drawn, prepare(recipe).with_context_size(PAPER_CONTEXT_SIZE), chosen)
+    ready = cast(SetCompletionTask, prepare(recipe))
+    return StudyData(drawn, ready.with_context_size(PAPER_CONTEXT_SIZE), chosen)
 
 
 def run_study(

@@ -60,7 +60,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
 TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
 # Pages that train, and take more than ten seconds.
 SLOW = (
-    *("README.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md"),
+    *("README.md", "index.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md"),
     *("context.md", "model.md", "explain.md", "privacy.md", "stylist-world.md"),
 )
 SEPARATORS = {"|", "||", "&&", ";", "&"}

@@ -239,6 +239,7 @@ def test_a_hangup_during_a_reload_is_followed_by_another_reload(run_directory: P
     assert not [line for line in server.log if line["event"] == "reload failed"]
 
 
+@pytest.mark.slow
 def test_hangups_before_and_after_the_server_end_nothing(run_directory: Path, tmp_path: Path) -> None:
     # One at the first heavy import, one when the server is done, one when Python ends.
     hook = tmp_path / "sitecustomize.py"
