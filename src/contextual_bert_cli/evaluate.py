@@ -60,7 +60,6 @@ def command(
         check_tables(data)
 
     from contextual_bert.runs.evaluation import evaluate_run
-    from contextual_bert.runs.report_files import write_report
     from contextual_bert.training import counting
 
     asked = {"data": data, "split": split, "items": items, "customer": customer}
@@ -85,5 +84,7 @@ def command(
     else:
         show(found.to_rich(num_segments=segments))
     if output is not None:
+        from contextual_bert.runs.report_files import write_report  # draws: not needed without a folder
+
         remark(f"wrote {', '.join(str(path) for path in write_report(found, output))}")
     next_commands(use_of(recipe, directory))

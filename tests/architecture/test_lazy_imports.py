@@ -75,6 +75,12 @@ def test_a_heavy_module_is_seen() -> None:
     assert loaded("from contextual_bert.conditioning import METHODS", ("torch", "transformers")) == ["torch"]
 
 
+@pytest.mark.slow
+def test_an_evaluation_that_writes_no_pictures_loads_nothing_that_draws() -> None:
+    imports = "import contextual_bert_cli.evaluate, contextual_bert.runs.evaluation"
+    assert loaded(imports, ("torch", "matplotlib")) == ["torch"]
+
+
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     module = importlib.import_module("contextual_bert")
     with pytest.raises(AttributeError, match="ContextualBart"):
