@@ -44,6 +44,33 @@ def _umask() -> int:
         return found
 
 
+def check_can_be_made(path: Path) -> None:
+    """Raise OSError, with the path, where no file or folder can be made there: before the work that it shall hold.
+
+    Args:
+        path: of a file or folder, which may lie in folders that are not there yet.
+
+    Example:
+        >>> check_can_be_made(Path("results/today/report.md"))
+    """
+    place = path if path.is_dir() else next(each for each in path.absolute().parents if each.exists())
+    partial = place / f".{path.name}.{secrets.token_hex(4)}.partial"
+    with _named(partial, path):
+        partial.touch()
+        partial.unlink()
+
+
+@contextmanager
+def _named(partial: Path, path: Path) -> Generator[None]:
+    """Let an error about what is begun name what it was to become."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == str(partial):
+            error.filename = str(path)
+        raise
+
+
 @contextmanager
 def replacing_file(path: Path) -> Generator[Path]:
     """A temporary path beside ``path``; what is written there takes its place if the block ends well.
@@ -56,11 +83,13 @@ def replacing_file(path: Path) -> Generator[Path]:
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        yield partial
-        share_files(partial)
-        partial.replace(path)
+        with _named(partial, path):
+            yield partial
+            share_files(partial)
+            partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            partial.unlink()
 
 
 @contextmanager

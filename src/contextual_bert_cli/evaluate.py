@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
+from contextual_bert_cli.output import (
+    calm_transformers,
+    check_output_path,
+    next_commands,
+    remark,
+    show,
+    show_json_text,
+    show_text,
+)
 from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, check_tables, reading_over, use_of
@@ -50,6 +58,7 @@ def command(
 
     calm_transformers()
     checked_format(output_format)
+    check_output_path(output)
     checked_part(part)
     check_folder(directory)
     from contextual_bert.runs.run_directories import load_recipe

@@ -7,7 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
-from contextual_bert_cli.output import calm_transformers, remark, working
+from contextual_bert_cli.output import calm_transformers, check_output_path, remark, working
 from contextual_bert_cli.pipelines import check_folder
 
 if TYPE_CHECKING:
@@ -40,9 +40,10 @@ def command(
 
     load_recipe(directory)
 
+    folder = output if output is not None else directory / "onnx"
+    check_output_path(folder)
     from contextual_bert.inference import export_onnx
 
-    folder = output if output is not None else directory / "onnx"
     with working(f"exporting {directory}"):
         record = export_onnx(directory, folder, top_k=top, output_matrix=cast("OutputMatrix", output_matrix))
     parity = record["parity"]

@@ -168,6 +168,8 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in LEFT_OUT:
         return f"This needs {package}, which is not installed here. Run: pip install contextual-bert."
     if isinstance(error, OSError):
+        if error.filename is not None and error.strerror:
+            text = f"{error.filename}: {error.strerror}"
         return f"{text}. Check the path, its permissions and the disk."
     return None
 

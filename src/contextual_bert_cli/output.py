@@ -13,9 +13,20 @@ from contextual_bert_cli.failures import is_main_process
 from contextual_bert_cli.printable import printable, printable_argument, printable_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console, RenderableType
 
 Format = Literal["table", "markdown", "json"]
+
+
+def check_output_path(path: "Path | None") -> None:
+    """Raise OSError where nothing can be written: before the work whose result is wanted there."""
+    if path is None:
+        return
+    from contextual_bert.atomic_files import check_can_be_made
+
+    check_can_be_made(path)
 
 
 class Showable(Protocol):

@@ -10,7 +10,15 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
-from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
+from contextual_bert_cli.output import (
+    calm_transformers,
+    check_output_path,
+    remark,
+    remark_unknown,
+    show,
+    show_json,
+    working,
+)
 from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
@@ -112,6 +120,7 @@ def command(
         raise ConfigurationError("--data needs --output FILE, where the table is written with its labels.")
     if output is not None and output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
+    check_output_path(output)
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
             raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read", fix="Give words.")

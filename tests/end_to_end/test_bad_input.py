@@ -544,3 +544,11 @@ def test_a_full_disk_leaves_no_half_predictions(
     result = command("predict", text_runs / "labels", "--data", data, "--output", tmp_path / "out.csv")
     refused(result, "No space is left", "Free some space")
     assert [each.name for each in tmp_path.iterdir()] == ["reviews.parquet"]
+
+
+@pytest.mark.parametrize("name", ["evaluate", "attribute", "export"])
+def test_a_place_for_no_file_is_told_before_the_work(
+    command: Any, finished: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("contextual_bert.runs.evaluation.evaluate_run", full_disk)
+    refused(command(name, finished, "--output", "/proc/results"), "/proc/results: No such file", "Check the path")

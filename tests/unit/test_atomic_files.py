@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contextual_bert.atomic_files import replacing_directory, replacing_file
+from contextual_bert.atomic_files import check_can_be_made, replacing_directory, replacing_file
 
 
 def test_two_of_one_process_number_do_not_touch_each_other(tmp_path: Path) -> None:
@@ -51,3 +51,21 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
         partial.write_text("half", encoding="utf-8")
         raise ValueError("no")
     assert [(each.name, each.read_text("utf-8")) for each in tmp_path.iterdir()] == [("a.txt", "old")]
+
+
+def test_a_place_that_takes_no_file_is_named(tmp_path: Path) -> None:
+    """Root may write to any folder, but for those of the kernel."""
+    (tmp_path / "file").touch()
+    for path in (Path("/proc/table.parquet"), tmp_path / "file" / "table.parquet", tmp_path / "file" / "a" / "b"):
+        with pytest.raises(OSError) as raised:
+            check_can_be_made(path)
+        assert raised.value.filename == str(path)
+    with pytest.raises(OSError) as raised, replacing_file(Path("/proc/table.csv")) as partial:
+        partial.write_text("a", encoding="utf-8")
+    assert raised.value.filename == "/proc/table.csv"
+
+
+def test_looking_at_a_place_leaves_nothing(tmp_path: Path) -> None:
+    for path in (tmp_path / "new" / "table.parquet", tmp_path / "table.parquet", tmp_path):
+        check_can_be_made(path)
+    assert not [*tmp_path.iterdir()]

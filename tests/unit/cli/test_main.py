@@ -115,7 +115,7 @@ def outcome(error: BaseException) -> tuple[int, str, BaseException | None]:
             "Not enough memory: can't allocate memory: you tried. Give a smaller --batch-size.",
         ),
         (SafetensorError("header too large"), MISTAKE, "weights is damaged"),
-        (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), MISTAKE, "Permission denied: '/etc/x'. Check"),
+        (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), MISTAKE, "/etc/x: Permission denied. Check"),
         (MemoryError(), MISTAKE, "Not enough memory: the machine has no more. Give a smaller --batch-size."),
         (KeyboardInterrupt(), INTERRUPTED, "Interrupted."),
         (Interrupted("Interrupted. Half way."), INTERRUPTED, "Half way."),
