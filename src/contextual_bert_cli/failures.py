@@ -15,7 +15,6 @@ import typer
 from typer.core import TyperGroup
 
 from contextual_bert_cli import interruption
-from contextual_bert_cli.printable import printable
 from contextual_bert_cli.wording import option_of
 
 MISTAKE, INTERRUPTED = 2, 130
@@ -139,6 +138,8 @@ def say(sentence: str, *, everywhere: bool = False) -> None:
         everywhere: whether any process says it: what happens to a machine may happen to one of them alone.
     """
     if everywhere or is_main_process():
+        from contextual_bert.printable import printable
+
         speaker = "contextual-bert" if is_main_process() else f"contextual-bert, process {rank()}"
         typer.echo(f"{speaker}: {printable(' '.join(sentence.split()))}", err=True)
 

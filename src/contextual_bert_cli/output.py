@@ -9,8 +9,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from contextual_bert.printable import printable, printable_argument, printable_json
 from contextual_bert_cli.failures import is_main_process
-from contextual_bert_cli.printable import printable, printable_argument, printable_json
 
 if TYPE_CHECKING:
     from pathlib import Path

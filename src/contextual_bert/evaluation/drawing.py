@@ -20,7 +20,7 @@ from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Interval
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
-from contextual_bert_cli.printable import printable
+from contextual_bert.printable import printable
 
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", SKY, RED, "#000000", "#F0E442")

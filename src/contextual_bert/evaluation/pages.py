@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from contextual_bert.evaluation.tables import Table, markdown_text
-from contextual_bert_cli.printable import printable
+from contextual_bert.printable import printable
 
 _LONGEST_OPEN_TABLE = 25
 # The PNG header: width and height stand, four bytes each, after the signature and the name of the first chunk.

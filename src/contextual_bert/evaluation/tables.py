@@ -18,7 +18,7 @@ from rich.text import Text
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
 from contextual_bert.evaluation.metrics import Metric
-from contextual_bert_cli.printable import printable
+from contextual_bert.printable import printable
 
 # A terminal may break longer names, but no shorter ones.
 _LABEL_WIDTH = 24

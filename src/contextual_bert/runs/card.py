@@ -6,6 +6,7 @@ from pathlib import Path
 
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.tables import markdown_text
+from contextual_bert.printable import printable
 from contextual_bert.runs.environment import environment
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import (
@@ -17,7 +18,6 @@ from contextual_bert.runs.registry import (
 )
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import MaskedText, QuestionAnswering, TextTask
-from contextual_bert_cli.printable import printable
 
 CARD = """---
 library_name: contextual-bert

@@ -1,7 +1,7 @@
 """Names and values as a terminal may show them: what would steer it is spelt out.
 
 An item, a column or a file may be called ESC ] 52: printed as it is, the name writes to the clipboard of whoever looks
-at it. It imports nothing, so that an error can be printed before the library is there.
+at it. It imports nothing of the library, so that an error can be printed before the rest is there.
 """
 
 import re

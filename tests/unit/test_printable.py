@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from contextual_bert.evaluation.pages import Picture, Section, render_markdown_page
 from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
+from contextual_bert.printable import printable, printable_argument, printable_json
 from contextual_bert.runs.card import write_card
 from contextual_bert.training import Classification, Recipe
 from contextual_bert_cli import output
 from contextual_bert_cli.failures import say
 from contextual_bert_cli.main import app
-from contextual_bert_cli.printable import printable, printable_argument, printable_json
 
 EVIL = "coat\x1b]52;c;ZWNobw==\x07\x9b2J\u202eabc\u2066\x7f\r\x00"
 ESCAPED = r"coat\x1b]52;c;ZWNobw==\x07\x9b2J\u202eabc\u2066\x7f\x0d\x00"
