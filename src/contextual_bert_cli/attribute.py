@@ -18,8 +18,7 @@ from contextual_bert_cli.output import (
 )
 from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipe_options import READING, typed, with_recipe_options
-from contextual_bert_cli.recipes import check_reads, check_tables, reading_over
-from contextual_bert_cli.settings_text import listed
+from contextual_bert_cli.recipes import check_reads, check_tables, evaluation_overrides
 from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
@@ -92,9 +91,7 @@ def command(
     from contextual_bert.training import counting
 
     asked = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides: dict[str, Any] = {name: str(value) for name, value in asked.items() if value is not None}
-    overrides |= {"group_by": listed(group_by)} if group_by is not None else {}
-    overrides |= {"reading": reading_over(recipe.reading, given)} if data is not None else {}
+    overrides = evaluation_overrides(asked, given, reading=recipe.reading, group_by=group_by)
     with counting(f"scoring with each feature {'permuted' if replace == 'permute' else 'missing'}") as progress:
         how: dict[str, Any] = {
             "overrides": {**overrides, "device": device, "dtype": dtype},

@@ -84,6 +84,25 @@ def reading_over(own: "ReadSettings", options: Mapping[str, Any]) -> "ReadSettin
     return replace(own, **values_of(ReadSettings, options))
 
 
+def evaluation_overrides(
+    asked: Mapping[str, object], options: Mapping[str, Any], *, reading: "ReadSettings", group_by: Sequence[str] | None
+) -> dict[str, Any]:
+    """Return the fields of a run's recipe that a command which evaluates it says otherwise.
+
+    Args:
+        asked: name of a file or column -> value, None where it is not given.
+        options: those that say how the file of --data is written; without --data they say nothing.
+        reading: the settings of the run.
+        group_by: the option, None where it is not given.
+    """
+    found: dict[str, Any] = {name: str(value) for name, value in asked.items() if value is not None}
+    if "data" in found:
+        found["reading"] = reading_over(reading, options)
+    if group_by is not None:
+        found["group_by"] = listed(group_by)
+    return found
+
+
 def reading_of_sets(trained: "TrainedSets", directory: Path) -> "ReadSettings":
     """Return the reading settings of the table that a run, or the run of an export, was trained on.
 
