@@ -54,10 +54,14 @@ def check_can_be_made(path: Path) -> None:
         >>> check_can_be_made(Path("results/today/report.md"))
     """
     place = path if path.is_dir() else next(each for each in path.absolute().parents if each.exists())
-    partial = place / f".{path.name}.{secrets.token_hex(4)}.partial"
+    partial = place / _partial_name(path)
     with _named(partial, path):
         partial.touch()
         partial.unlink()
+
+
+def _partial_name(path: Path) -> str:
+    return f".{path.name}.{secrets.token_hex(4)}.partial"
 
 
 @contextmanager
@@ -81,7 +85,7 @@ def replacing_file(path: Path) -> Generator[Path]:
         >>> Path("report.md").read_text(encoding="utf-8")
         '42'
     """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    partial = path.with_name(_partial_name(path))
     try:
         with _named(partial, path):
             yield partial

@@ -368,8 +368,9 @@ def totals_in(flat: Flat) -> list[str]:
     """
     found: list[str] = []
     for code, name in enumerate(flat.names.to_pylist()):
-        if " ".join(name.lower().rstrip(":").split()) in _TOTALS and (flat.codes == code).any():
-            num_sets = len(np.unique(flat.rows[flat.codes == code]))
+        if " ".join(name.lower().rstrip(":").split()) not in _TOTALS:
+            continue
+        if num_sets := len(np.unique(flat.rows[flat.codes == code])):
             told = f"{num_sets:,} set{'s' if num_sets != 1 else ''}"
             found.append(
                 Message(
