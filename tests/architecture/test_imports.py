@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +29,41 @@ def test_every_package_stands_in_a_layer() -> None:
     named = set(re.findall(r"contextual_bert\.(\w+)", " ".join(layers)))
     present = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     assert not present - named - {"__init__"}, "add these to the layers contract in pyproject.toml"
+
+
+def imports_of(source: str, modules: set[str]) -> set[str]:
+    """Return the modules that a file imports, those for types alone and those inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inner = {each.name: f"{node.module}.{each.name}" for each in node.names}
+            found |= {name if name in modules else node.module for name in inner.values()}
+    return found & modules
+
+
+def circle_of(sources: dict[str, str]) -> list[str]:
+    """Return modules that import each other in a circle; none if there is no circle."""
+    try:
+        TopologicalSorter({name: imports_of(text, {*sources}) for name, text in sources.items()}).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Type checkers follow imports for types, so a circle of them is a circle."""
+    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import b\n"
+    assert circle_of({"a": "import a.b", "a.b": "def f():\n    import a"}) == ["a", "a.b", "a"]
+    assert circle_of({"a": "", "a.b": "import a.c", "a.c": typed}) == ["a.b", "a.c", "a.b"]
+    assert circle_of({"a": "", "a.b": "import a.c", "a.c": "import json"}) == []
+    sources: dict[str, str] = {}
+    for path in (ROOT / "src").rglob("*.py"):
+        parts = path.relative_to(ROOT / "src").with_suffix("").parts
+        sources[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
+    assert len(sources) > 100
+    assert circle_of(sources) == [], "state what is needed as a base class or a function in a lower module"
 
 
 def test_json_is_written_in_one_place() -> None:

@@ -6,7 +6,7 @@ read, by the checkpoint as it is, which nothing trains. Seeds change nothing.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,9 @@ from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import IGNORED_LABEL, ContextualBertModel, ContextualBertProcessor, rank_labels
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.runs.registry import LOGISTIC
+from contextual_bert.runs.text_data import TextData
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.progress import counting
-
-if TYPE_CHECKING:
-    from contextual_bert.runs.tasks.text import TextModelTask
 
 DEFAULT_STRENGTH = 10.0  # where no validation part can choose one
 _BATCH_SIZE = 64
@@ -54,7 +52,7 @@ class SentenceVectors:
         Reimers and Gurevych (2019), "Sentence-BERT", section 3.
     """
 
-    def __init__(self, ready: "TextModelTask") -> None:
+    def __init__(self, ready: TextData) -> None:
         self.task, self.pooling = ready.recipe.text_task, ready.pooling
         self.device = chosen_device(ready.recipe.device)
         self.known: dict[str, NDArray[np.float32]] = {}
@@ -108,7 +106,7 @@ class LogisticBaseline(nn.Module):
         ``LogisticClassifier`` does the work. ``LabelShares`` does not read the text.
     """
 
-    def __init__(self, ready: "TextModelTask", name: str) -> None:
+    def __init__(self, ready: TextData, name: str) -> None:
         super().__init__()
         reads, schema = LOGISTIC[name], ready.processor.schema
         self.columns = schema.read_columns if schema is not None and "context" in reads else ()
@@ -124,7 +122,7 @@ class LogisticBaseline(nn.Module):
         """Return the number of weights, those of the checkpoint that reads included."""
         return self.model.num_weights + (self.vectors.num_parameters if self.vectors is not None else 0)
 
-    def fit(self, ready: "TextModelTask") -> dict[str, Any]:
+    def fit(self, ready: TextData) -> dict[str, Any]:
         """Fit to convergence; return the inverse strength of the regularisation, chosen on the validation part.
 
         Raises:
@@ -138,7 +136,7 @@ class LogisticBaseline(nn.Module):
             self.model.fit(texts, labels, context, validation=validation)
         return {"inverse_strength": self.model.inverse_strength}
 
-    def score(self, ready: "TextModelTask", part: str) -> Scores:
+    def score(self, ready: TextData, part: str) -> Scores:
         """Return the scores of a part. A label that training lacks has the share of one text that nobody has seen."""
         texts, labels, context = self._part(ready, part)
         shares = self.model.log_probabilities(texts, context)
@@ -158,14 +156,14 @@ class LogisticBaseline(nn.Module):
         )
         return Scores(rows, place, *(column.numpy() for column in ranks), predictions=predictions)
 
-    def _part(self, ready: "TextModelTask", part: str) -> LabelledPart:
+    def _part(self, ready: TextData, part: str) -> LabelledPart:
         labels: Any = ready.datasets[part].labels
         table = ready.examples.table.take(pa.array(_rows(ready, part)))
         texts = table.column(ready.recipe.text_task.text).to_pylist()
         return texts, labels[labels != IGNORED_LABEL].numpy(), table.select([*self.columns]) if self.columns else None
 
 
-def _rows(ready: "TextModelTask", part: str) -> NDArray[np.int64]:
+def _rows(ready: TextData, part: str) -> NDArray[np.int64]:
     """Return the rows of the table that a part has a label for."""
     dataset = ready.datasets[part]
     return dataset.example_ids[dataset.labels != IGNORED_LABEL].numpy()

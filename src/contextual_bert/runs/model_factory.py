@@ -4,7 +4,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,14 +26,12 @@ from contextual_bert.models import (
 )
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
+from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 
 EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
@@ -118,7 +116,7 @@ def _short(number: float) -> float:
     return int(number) if float(number).is_integer() else number
 
 
-def build_model(recipe: Recipe, ready: "SetCompletionTask") -> nn.Module:
+def build_model(recipe: Recipe, ready: PreparedData) -> nn.Module:
     """The model of a recipe: new, from ``init_from``, or a baseline.
 
     Raises:
@@ -133,7 +131,7 @@ def build_model(recipe: Recipe, ready: "SetCompletionTask") -> nn.Module:
     return model
 
 
-def check_possible(recipe: Recipe, ready: "SetCompletionTask") -> None:
+def check_possible(recipe: Recipe, ready: PreparedData) -> None:
     """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
     check_kind(recipe)
     check_context(recipe, ready.processor.schema)
@@ -151,18 +149,20 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
         )
 
 
-def new_model(recipe: Recipe, ready: "SetCompletionTask") -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
+def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     if name in SET_BASELINES:
         layout = schema.layout if has_context(recipe) and schema is not None else ()
         baseline = ItemPopularity if name in FITTED_BASELINES else BagOfItems
-        return baseline(vocab_size, layout=layout, softmax_over=recipe.model.get("softmax_over", ready.softmax_over))
+        return baseline(
+            vocab_size, layout=layout, softmax_over=recipe.model.get("softmax_over", loss_candidates(ready))
+        )
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),
         "attn_implementation": attention_for(recipe, ready),
-        "softmax_over": ready.softmax_over,
+        "softmax_over": loss_candidates(ready),
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
@@ -197,6 +197,14 @@ def attention_for(recipe: Recipe, ready: PreparedData) -> str:
     return "eager" if is_short and chosen_device(recipe.device).type == "cpu" else "sdpa"
 
 
+def loss_candidates(ready: PreparedData) -> SoftmaxOver:
+    """Return the candidates of the loss. Visible items are among them if a training set holds an item twice."""
+    training = ready.datasets["train"]
+    rows = np.repeat(np.arange(len(training)), training.sizes)
+    pairs = rows * ready.vocab_size + training.input_ids.numpy()
+    return "candidates" if len(np.unique(pairs)) == len(pairs) else "items"
+
+
 def has_context(recipe: Recipe) -> bool:
     """Return True if the method or baseline reads a context."""
     name = recipe.conditioning
@@ -209,9 +217,7 @@ def initial_scale(hidden_size: object) -> float:
 
 
 @torch.no_grad()
-def start_with_cooccurrence(
-    model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: "SetCompletionTask"
-) -> None:
+def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: PreparedData) -> None:
     """Give the items that share training sets their first vectors, at the scale of the random ones (decision 010)."""
     if isinstance(model, ContextualBertForMaskedLM):
         items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
@@ -237,7 +243,7 @@ def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
         weight[torch.from_numpy(rows)] = torch.from_numpy(scaled).to(weight)
 
 
-def started_from(recipe: Recipe, ready: "SetCompletionTask") -> ContextualBertForMaskedLM:
+def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM:
     """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary.
 
     Rows of items that were retired go, and the rows behind them move up.

@@ -5,7 +5,7 @@ It trains nothing. How a baseline works is its own file's matter, in ``baselines
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from torch import Tensor, nn
@@ -30,10 +30,8 @@ from contextual_bert.runs.registry import (
     TAG_BASELINES,
     TEXT_BASELINES,
 )
+from contextual_bert.runs.text_data import TextData
 from contextual_bert.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from contextual_bert.runs.tasks.text import TextModelTask
 
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
 
@@ -49,7 +47,7 @@ def baselines_of(head: str) -> list[str]:
     return {"classification": of_texts, "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
 
 
-def check_baseline(recipe: Recipe, ready: "TextModelTask") -> None:
+def check_baseline(recipe: Recipe, ready: TextData) -> None:
     """Raise ConfigurationError for a baseline that cannot learn what these texts have."""
     possible = baselines_of(ready.head)
     if recipe.conditioning not in possible:
@@ -60,7 +58,7 @@ def check_baseline(recipe: Recipe, ready: "TextModelTask") -> None:
         )
 
 
-def baseline_on_texts(recipe: Recipe, ready: "TextModelTask") -> LabelModel | LogisticBaseline:
+def baseline_on_texts(recipe: Recipe, ready: TextData) -> LabelModel | LogisticBaseline:
     """The model of a baseline that is none of BERT's own heads."""
     if recipe.conditioning in LOGISTIC:
         return LogisticBaseline(ready, recipe.conditioning)
@@ -75,7 +73,7 @@ def baseline_on_texts(recipe: Recipe, ready: "TextModelTask") -> LabelModel | Lo
     return model
 
 
-def config_of(recipe: Recipe, ready: "TextModelTask") -> TextBaselineConfig:
+def config_of(recipe: Recipe, ready: TextData) -> TextBaselineConfig:
     """Return the configuration of a baseline that can be deployed."""
     context = {name: values.numpy() for name, values in ready.datasets["train"].context.items()}
     return TextBaselineConfig(
@@ -94,7 +92,7 @@ def processor_of(recipe: Recipe, processor: ContextualBertProcessor) -> Contextu
     return processor.with_context_as("text") if recipe.conditioning == CONTEXT_AS_TEXT else processor
 
 
-def words_of(ready: "TextModelTask") -> dict[str, dict[str, Tensor]]:
+def words_of(ready: TextData) -> dict[str, dict[str, Tensor]]:
     """Part -> its context in words."""
     processor = ready.processor.with_context_as("text")
     table, datasets = ready.examples.table, ready.datasets
@@ -103,7 +101,7 @@ def words_of(ready: "TextModelTask") -> dict[str, dict[str, Tensor]]:
     return {part: context.tensors for part, context in encoded.items() if context is not None}
 
 
-def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: "TextModelTask", *, num_positions: int) -> None:
+def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: TextData, *, num_positions: int) -> None:
     """Raise ConfigurationError unless a text and its context in words are read whole."""
     for part, columns in words.items():
         num_words = 1 + sum(values.shape[1] for values in columns.values())  # and [SEP]
@@ -116,13 +114,13 @@ def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: "TextModelTask"
             )
 
 
-def _layout_of(recipe: Recipe, ready: "TextModelTask") -> tuple[FeatureLayout, ...]:
+def _layout_of(recipe: Recipe, ready: TextData) -> tuple[FeatureLayout, ...]:
     """The features of the context that a baseline reads."""
     schema = ready.processor.schema
     return schema.layout if schema is not None and has_context(recipe) else ()
 
 
-def _on_frozen_bert(recipe: Recipe, ready: "TextModelTask") -> LabelModel:
+def _on_frozen_bert(recipe: Recipe, ready: TextData) -> LabelModel:
     """MA-BERT's controls BERT Concat (text) and BERT Concat (word)."""
     bert = ContextualBertModel.from_bert(ready.recipe.text_task.bert, schema=None, conditioning="none")
     parts = LastHidden(bert), partial(vector_of_text, pooling=ready.pooling)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split, TextTable
@@ -19,12 +19,10 @@ from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directories import is_run, load_recipe
 from contextual_bert.runs.run_files import SCORES_FILE
 from contextual_bert.runs.run_schema import check_brought, customers_in
+from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_vocabulary import processor_of_words
 from contextual_bert.training import SetCompletion
 from contextual_bert.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from contextual_bert.runs.tasks.text import TextModelTask
 
 CLASSIFIER = "classifier.weight"
 NO_MASKED_LM_HEAD = (
@@ -184,7 +182,7 @@ def first_processor(
     )
 
 
-def vocabulary_lines(ready: "TextModelTask") -> list[str]:
+def vocabulary_lines(ready: TextData) -> list[str]:
     """Return sentences on the words that are the tokens; nothing where a checkpoint brings its own."""
     if ready.recipe.text_task.checkpoint is not None:
         return []

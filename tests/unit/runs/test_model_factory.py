@@ -18,7 +18,7 @@ from contextual_bert.data import SetPolicy, cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.runs import SetCompletionTask, as_row, prepare
-from contextual_bert.runs.model_factory import attention_for, build_model
+from contextual_bert.runs.model_factory import attention_for, build_model, loss_candidates
 from contextual_bert.training import Recipe, SetCompletion
 
 
@@ -43,9 +43,9 @@ def test_what_the_softmax_goes_over(tiny_recipe: Recipe, tiny_data: SetCompletio
             data=str(path), task=SetCompletion(items="items", policy=SetPolicy(duplicates="keep")), conditioning="none"
         )
     )
-    assert repeated.softmax_over == "items"
+    assert loss_candidates(repeated) == "items"
     dropped = prepare(repeated.recipe.changed(policy=SetPolicy(duplicates="drop"), schema=None))
-    assert dropped.softmax_over == "candidates"
+    assert loss_candidates(dropped) == "candidates"
     with pytest.raises(ConfigurationError, match=r"softmax_over='all'"):
         Recipe(data="days.parquet", task=SetCompletion(items="items"), model={"softmax_over": "all"})
 

@@ -15,7 +15,6 @@ from transformers import TrainerCallback
 
 from contextual_bert.baselines import ItemPopularity
 from contextual_bert.baselines.shares import Observations
-from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.data import SequenceDataset, SetTable, Split
 from contextual_bert.errors import NAME, DataError, Message
@@ -115,14 +114,6 @@ class SetCompletionTask(CountedTask):
             return known[known >= 0]
         # A copy: workers of a data loader that are spawned take the data set's memory with them.
         return self.datasets["train"].input_ids.numpy().copy() if "train" in self.datasets else None
-
-    @cached_property
-    def softmax_over(self) -> SoftmaxOver:
-        """Return the candidates of the loss. Visible items are among them if a training set holds an item twice."""
-        training = self.datasets["train"]
-        rows = np.repeat(np.arange(len(training)), training.sizes)
-        pairs = rows * len(self.processor.items) + training.input_ids.numpy()
-        return "candidates" if len(np.unique(pairs)) == len(pairs) else "items"
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -19,17 +18,14 @@ from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, ShuffledContext, Split, TextTable
 from contextual_bert.data.columns import checked_column, text_column
-from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, RunDirectoryError, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, RunDirectoryError
 from contextual_bert.evaluation import EvaluationSettings, LabelPredictions, Scores
-from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_texts, placed, score_labels
+from contextual_bert.inference import placed, score_labels
 from contextual_bert.inference.saved import check_weights
 from contextual_bert.inference.saved_files import check_files, holds_baseline
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import IGNORED_LABEL, ContextualBertPreTrainedModel, ContextualBertProcessor
-from contextual_bert.models.checkpoint_files import pooling_of
-from contextual_bert.models.configuration_contextual_bert import POOLINGS
 from contextual_bert.models.pretrained import bert_config
 from contextual_bert.models.warm_start import load_continued
 from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
@@ -44,7 +40,7 @@ from contextual_bert.runs.registry import (
     keeps_weights,
 )
 from contextual_bert.runs.run_directories import CHECKPOINT_DIGEST
-from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line
+from contextual_bert.runs.shifts import counts_of, drift_line
 from contextual_bert.runs.tasks.base import CountedTask, Progress, Task
 from contextual_bert.runs.text_baselines import (
     baseline_on_texts,
@@ -54,6 +50,7 @@ from contextual_bert.runs.text_baselines import (
     processor_of,
     words_of,
 )
+from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_starts import (
     checkpoint_digest,
     first_processor,
@@ -90,14 +87,8 @@ OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TextModelTask(Task):
+class TextModelTask(TextData, Task):
     """A task on texts, for which a model is made from a BERT checkpoint.
-
-    Args:
-        recipe, split, origin, remarks, selection, leaks, leaking, part_name: as for ``PreparedData``.
-        processor: the checkpoint's tokenizer, or one of the words of the training texts, and the schema.
-        examples: all texts.
-        labels: names of the labels in the order of their ids; none where there are none.
 
     Attributes:
         model_class: the model with the head of the task.
@@ -109,9 +100,6 @@ class TextModelTask(Task):
     learned: ClassVar[str | None] = None
     evaluated_as: ClassVar[EvaluationSettings]
     eval_batch_size = TRAINING["per_device_eval_batch_size"]
-
-    examples: TextTable
-    labels: tuple[str, ...] = ()
 
     @classmethod
     def start_of(cls, recipe: Recipe) -> str | None:
@@ -228,44 +216,6 @@ class TextModelTask(Task):
             self.check_words(num_positions=model.config.max_position_embeddings)
 
     @cached_property
-    def texts(self) -> dict[str, EncodedTexts | EncodedQuestions]:
-        """Part -> its texts, or questions, encoded, with what became of them; parts without a row are left out."""
-        rows = {part: self.split.rows(part) for part in PARTS}
-        return {part: self._encoded_rows(found) for part, found in rows.items() if len(found)}
-
-    def encoded(self, part: str) -> SequenceDataset | None:
-        """Return the encoded texts of a part, None where it has none."""
-        return self.texts[part].dataset if part in self.texts else None
-
-    def encoding_lines(self, part: str) -> list[str]:
-        """Return sentences on the texts that were cut, and on tokens that the checkpoint does not know."""
-        return replace(self.texts[part].report, outside={}).lines(has_taught=part == LEARNED)
-
-    def _encoded_rows(self, rows: NDArray[np.int64]) -> EncodedTexts | EncodedQuestions:
-        """Return the texts of these rows, which are their example ids."""
-        table = self.examples.table.take(pa.array(rows))
-        try:
-            encoded = self.encode_rows(table)
-        except DataError as error:
-            raise placed(error, rows, file=self.recipe.data) from error
-        encoded.dataset.example_ids = torch.from_numpy(rows)[encoded.dataset.example_ids]
-        return replace(encoded, report=encoded.report.at(rows))
-
-    def encode_rows(self, table: pa.Table) -> EncodedTexts | EncodedQuestions:
-        """Encode the texts of a table."""
-        task = self.recipe.text_task
-        return encode_texts(
-            table,
-            self.processor,
-            text=task.text,
-            pair=task.pair,
-            label=task.label,
-            labels=self.labels if task.label is not None else None,
-            max_length=task.max_length,
-            truncation=cast(Any, task.truncation),
-        )
-
-    @cached_property
     def method(self) -> str | None:
         """The method of the run that is gone on from, None where it is a BERT that is started from."""
         return method_of(self.recipe.text_task.checkpoint)
@@ -274,35 +224,6 @@ class TextModelTask(Task):
     def goes_on(self) -> bool:
         """Whether a run is gone on from, which brings its schema."""
         return self.method is not None
-
-    @property
-    def vocab_size(self) -> int:
-        """Return the number of tokens."""
-        return len(self.processor.tokenizer)
-
-    def with_schema(self, schema: ContextSchema, *, selection: Sequence[str] = ()) -> Self:
-        """The same texts with another schema; nothing is tokenized again."""
-        chosen = super().with_schema(schema, selection=selection)
-        texts = cast(dict[str, EncodedTexts], self.texts)  # of questions nothing is chosen
-        vars(chosen)["texts"] = {part: each.with_schema(schema) for part, each in texts.items()}
-        return chosen
-
-    @cached_property
-    def pooling(self) -> str:
-        """Return the pooling of a text: the recipe's, else that of the checkpoint's training.
-
-        Raises:
-            ConfigurationError: the recipe says something else.
-        """
-        if "classifier_pooling" in self.recipe.model:
-            chosen = self.recipe.model["classifier_pooling"]
-            if chosen not in POOLINGS:
-                raise ConfigurationError(
-                    "is unknown", setting="classifier_pooling", value=chosen, allowed=did_you_mean(chosen, POOLINGS)
-                )
-            return chosen
-        task = self.recipe.text_task
-        return "cls" if task.is_from_scratch or task.checkpoint is None else pooling_of(task.checkpoint)
 
     @property
     def digests(self) -> dict[str, str]:
@@ -330,12 +251,6 @@ class TextModelTask(Task):
     def num_choices(self) -> int:
         """Return the number of ranked labels."""
         return len(self.labels)
-
-    @property
-    def label_counts(self) -> Tensor:
-        """Return how often each label occurs in the training part, (labels,), in the order of the ids."""
-        labels: Any = self.texts["train"].dataset.labels
-        return torch.bincount(labels[labels != IGNORED_LABEL], minlength=len(self.labels))
 
     def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
         """Return a sentence on what cannot be ranked."""
