@@ -1,7 +1,6 @@
 """Item vectors from what the items of the training sets come with: a start from which no model has to find it.
 
-Deliberately knows no model; `benchmark.building` puts the vectors where they belong. Paper: not there
-(docs/decisions/010).
+No model is known here; `runs.model_factory` puts the vectors where they belong. Paper: not there (docs/decisions/010).
 """
 
 from collections.abc import Callable
@@ -21,6 +20,8 @@ Integers = NDArray[np.int64]
 # Of the subspace iteration: directions beside those asked for, and rounds. The leading directions are exact with these;
 # the last, which are mostly noise, are some mixture of the rest.
 NUM_EXTRA, NUM_ROUNDS = 32, 8
+# Where singular values are equal, items of lower ids go first by so little: far above rounding, far below all else.
+SMALLEST_STEP = 1e-9
 # Vectors multiplied at a time: a product has a row a set, and all vectors at once are mostly traffic of memory.
 NUM_COLUMNS = 32
 # A value of the context seen in fewer sets than this is mostly chance, and counts for less.
@@ -34,15 +35,17 @@ def cooccurrence_vectors(
 
     Formula:
         A = D^-1/2 (C - r r^T / n) D^-1/2,  B = F^-1/2 X^T Z / sqrt(m),  [A B] = U S V^T;
-        outputs = U S^1/2 R,  inputs = A U S^-1/2 R
+        outputs = U S^1/2 R,  inputs = A U S^-1/2 R,  R = (M M^T)^-1/2 M,  M = U^T G
 
     Symbols:
         X (sets, items) membership; C = X^T X with a zero diagonal: in how many sets two items are together; r its row
         sums, D = diag(r), n their sum; Z (sets, values) the context, a column a value of each feature, standardised
         (a value of few sets by more than its deviation, for it is mostly chance);
         F = diag(number of sets of each item); m number of sets; U, S the ``size`` leading left singular vectors and
-        values; R a random rotation, which spreads them over all components. The product outputs inputs^T approximates
-        A: positive for items found together more often than chance, negative for those that replace each other.
+        values; G (items, size) normal numbers; R a random rotation, which spreads them over all components. The product
+        outputs inputs^T approximates A: positive for items found together more often than chance, negative for those
+        that replace each other. The signs of U, and its directions where values of S are equal, are what a processor
+        makes them; R turns with U, so neither array depends on them.
 
     Shapes: two arrays (vocab_size, size); a row is zero where an item never shares a set.
 
@@ -72,13 +75,17 @@ def cooccurrence_vectors(
     for _ in range(NUM_ROUNDS):
         subspace, _ = np.linalg.qr(_by_columns(associations.squared, subspace))
     with_items, with_context = (_by_columns(times, subspace) for times in (associations.items, associations.context))
-    squares, coordinates = np.linalg.eigh(with_items.T @ with_items + with_context.T @ with_context)
+    products = with_items.T @ with_items + with_context.T @ with_context
+    order = np.linspace(products.trace() * SMALLEST_STEP, 0.0, vocab_size)[:, None]
+    squares, coordinates = np.linalg.eigh(products + subspace.T @ (order * subspace))
     leading = coordinates[:, ::-1][:, :rank]
     roots = squares[::-1][:rank].clip(min=np.finfo(np.float64).tiny) ** 0.25  # S^1/2
-    rotation, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((size, size)))
+    vectors = subspace @ leading
+    left, _, right = np.linalg.svd(vectors.T @ np.random.default_rng(seed).standard_normal((vocab_size, size)), False)
+    rotation = left @ right
     is_known = associations.row_sums[:, None] > 0
-    outputs = np.where(is_known, (subspace @ leading) * roots, 0.0) @ rotation[:rank]
-    inputs = np.where(is_known, (with_items @ leading) / roots, 0.0) @ rotation[:rank]
+    outputs = np.where(is_known, vectors * roots, 0.0) @ rotation
+    inputs = np.where(is_known, (with_items @ leading) / roots, 0.0) @ rotation
     return inputs, outputs
 
 
