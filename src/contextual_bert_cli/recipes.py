@@ -221,7 +221,7 @@ def use_of(recipe: "Recipe", directory: Path) -> list[str]:
 
 
 def context_of(recipe: "Recipe") -> list[str]:
-    """Return an example of --context for a finished run, of values that it knows; empty where it has no context."""
+    """Return an example of --context for a finished run, of values that it reads; empty where it has no context."""
     from contextual_bert.context import ContextSchema
     from contextual_bert.json_text import json_text
 
@@ -229,7 +229,7 @@ def context_of(recipe: "Recipe") -> list[str]:
     values: dict[str, Any] = {}
     for feature in schema.features if schema is not None else ():
         value = feature.example
-        if value is not None and len(values) < _NUM_EXAMPLES:
+        if value is not None and not feature.silenced and len(values) < _NUM_EXAMPLES:
             values[feature.name] = value
     return ["--context", json_text(values, ensure_ascii=False)] if schema is not None else []
 

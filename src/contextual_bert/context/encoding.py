@@ -94,10 +94,10 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
 
     Null, NaN in a column of floats, blank text, and "NA" and its like where a number or date is wanted are missing;
     infinity is an error that names row and column. A number far from all that training saw is clipped, and stands in
-    ``outside``.
+    ``outside``. The column of a silenced feature may be absent.
     """
     table = as_table(table)
-    absent = [column for column in schema.columns if column not in table.column_names]
+    absent = [column for column in schema.read_columns if column not in table.column_names]
     if absent:
         place = f"{file}: " if file else ""
         names = ", ".join(repr(column) for column in absent)
@@ -198,7 +198,8 @@ def _columns(
     dates: dict[str, pa.Array] = {}
     for feature in features:
         column = feature.column
-        array = table[column].combine_chunks()
+        is_absent = feature.silenced and column not in table.column_names
+        array = pa.nulls(table.num_rows) if is_absent else table[column].combine_chunks()
         array = unmarked(array, feature.missing_words)
         if feature.date is not None:
             if column not in dates:  # features of one column read one format

@@ -65,7 +65,7 @@ class ContextNotes:
             )
         unread = [name for name, is_given in self._context.unread.items() if is_given[row]]
         if unread:
-            notes.append(f"Not read: {', '.join(unread)}. The training sets did not show that it helps.")
+            notes.append(f"Not read: {_silenced(unread)}")
         absent = [name for name, is_absent in self._absent.items() if is_absent[row]]
         if absent:
             them = "it" if len(absent) == 1 else "them"
@@ -85,33 +85,34 @@ def about_context(context: EncodedContext | None, model: Any) -> dict[str, Any]:
     """
     if context is None:
         return {}
-    absent = tuple(absent_lines(context.arrays, model))
-    return {"unknown": context.unknown, "outside": context.outside, "shared": context.shared, "absent": absent}
+    remarks = (*unread_lines(context), *absent_lines(context.arrays, model))
+    return {"unknown": context.unknown, "outside": context.outside, "shared": context.shared, "remarks": remarks}
 
 
-def with_absent_columns(table: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, list[str]]:
+def with_absent_columns(table: pa.Table, schema: ContextSchema | None) -> tuple[pa.Table, list[str]]:
     """Return the table with an empty column for each that the context lacks, as a query may leave a feature out.
 
     Args:
         table: the rows.
-        columns: those of the context.
+        schema: of the context. Columns of silenced features may be absent: no model reads them.
 
     Returns:
         The table, and a remark on what it lacks.
 
     Raises:
-        SchemaError: it has none of the columns of the context.
+        SchemaError: it has none of the columns of the context that are read.
     """
+    columns = schema.read_columns if schema is not None else ()
     absent = [name for name in columns if name not in table.column_names]
-    if not absent:
+    if schema is None or not absent:
         return table, []
-    others = [name for name in table.column_names if name not in columns]
+    others = [name for name in table.column_names if name not in schema.columns]
     hint = did_you_mean(absent[0], others)
     shown = ", ".join(map(repr, absent))
     if len(absent) == len(columns):
         raise SchemaError(
-            f"the table has no column of the context ({shown}). {hint} Rename the columns; or give each query by "
-            "itself, without a context."
+            f"the table has no column of the context ({shown}). {hint} Rename the columns; or give each "
+            "query by itself, without a context."
         )
     for name in absent:
         table = table.append_column(name, pa.nulls(table.num_rows))
@@ -126,7 +127,22 @@ def table_lines(context: EncodedContext, model: Any) -> list[str]:
         model: that answers.
     """
     lines = [*unknown_in_words(context.unknown, shared=context.shared), *outside_lines(context.outside)]
-    return [*lines, *absent_lines(context.arrays, model)]
+    return [*lines, *unread_lines(context), *absent_lines(context.arrays, model)]
+
+
+def unread_lines(context: EncodedContext) -> list[str]:
+    """Return a line on the silenced fields that rows of a table give; none where no row gives one.
+
+    Args:
+        context: of the rows, encoded.
+    """
+    unread = [name for name, is_given in context.unread.items() if is_given.any()]
+    return [f"context, not read: {_silenced(unread)}"] if unread else []
+
+
+def _silenced(names: Sequence[str]) -> str:
+    helps = "it helps" if len(names) == 1 else "they help"
+    return f"{', '.join(names)}. The training part did not show that {helps}."
 
 
 def absent_lines(context: Mapping[str, NDArray[Any]], model: Any) -> list[str]:

@@ -40,11 +40,6 @@ class RawValueEncoder:
         """The raw columns of categories, which ``read_table`` is to read as they are spelt."""
         return self.schema.code_columns if self.schema is not None else ()
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The raw columns of the context, none for a model without one."""
-        return self.schema.columns if self.schema is not None else ()
-
     def encode_names(self, sets: Sequence[Sequence[str]]) -> dict[str, NDArray[np.int64]]:
         """Return input_ids and attention_mask of sets as arrays.
 

@@ -29,7 +29,7 @@ WARNING_SHARE = 0.2
 
 def check_columns_of_run(schema: ContextSchema | None, table: pa.Table, *, run: str, file: str) -> None:
     """Raise SchemaError where a table lacks a column that the run reads as context."""
-    absent = [name for name in (schema.columns if schema is not None else ()) if name not in table.column_names]
+    absent = [name for name in (schema.read_columns if schema is not None else ()) if name not in table.column_names]
     if absent:
         names = ", ".join(map(repr, absent))
         raise SchemaError(

@@ -19,7 +19,7 @@ PAGE_SIZE = 20
 class FeatureAnswer(BaseModel):
     """A feature of the context: what it reads, the values it knows, where its bins begin and end.
 
-    Of a sensitive one ``values`` and ``edges`` are null.
+    Of a sensitive one ``values`` and ``edges`` are null. A silenced one is checked and not read.
     """
 
     name: str
@@ -29,6 +29,7 @@ class FeatureAnswer(BaseModel):
     edges: list[float] | None = None
     size: int | None = None
     sensitive: bool = False
+    silenced: bool = False
     json_schema: dict[str, Any]
 
 
@@ -158,7 +159,8 @@ def _feature(feature: Feature) -> FeatureAnswer:
         kind=feature.kind,
         reads=feature.column,
         sensitive=feature.sensitive,
-        json_schema=feature.json_schema(),
+        silenced=feature.silenced,
+        json_schema=feature.query_schema(),
         **known,
     )
 

@@ -54,10 +54,10 @@ def context_model(schema: ContextSchema | None) -> type[BaseModel]:
     """
     if schema is None:
         return create_model("Context", __config__=ConfigDict(extra="allow"), __doc__="Not used by this model.")
-    described: dict[str, dict[str, Any]] = {each.name: each.json_schema() for each in schema.features}
+    described: dict[str, dict[str, Any]] = {each.name: each.query_schema() for each in schema.features}
     for each in schema.features:
         if each.column not in described:
-            described[each.column] = _date_schema() if each.date is not None else each.json_schema()
+            described[each.column] = _date_schema() if each.date is not None else each.query_schema()
     # Any text can be the name of a feature; that of a pydantic field cannot.
     fields: dict[str, Any] = {
         f"feature_{number}": (Annotated[Any, WithJsonSchema(value)], Field(default=None, alias=name))

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError
-from contextual_bert_cli.recipes import check_reads, reading_over, recipe_of
+from contextual_bert_cli.recipes import check_reads, context_of, reading_over, recipe_of
 from contextual_bert_cli.records import read_context, read_queries
 from contextual_bert_cli.serve import read_key
 from contextual_bert_cli.settings_text import assigned, listed
@@ -139,3 +140,13 @@ def test_an_option_of_a_file_needs_the_file() -> None:
         check_reads(options, ("catalogue", "data"))
     check_reads({**options, "catalogue": "shop.csv"}, ("catalogue", "data"))
     check_reads({**options, "decimal": None}, ("catalogue", "data"))
+
+
+def test_the_context_of_the_next_command_has_what_the_run_reads() -> None:
+    schema = ContextSchema(
+        features=(Categorical(name="sex", values=("f", "m")), Categorical(name="day", values=("mo",)))
+    )
+    recipe = recipe_of({"data": "days.csv", "items": "items"})
+    assert context_of(recipe.changed(schema=schema.to_dict())) == ["--context", '{"sex": "f", "day": "mo"}']
+    silenced = schema.with_silenced(["sex"])
+    assert context_of(recipe.changed(schema=silenced.to_dict())) == ["--context", '{"day": "mo"}']

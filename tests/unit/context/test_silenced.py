@@ -14,7 +14,7 @@ from contextual_bert.context import (
 )
 from contextual_bert.context.absence import is_missing
 from contextual_bert.context.sentences import record_sentences, table_sentences
-from contextual_bert.errors import DataError, UnknownNameError
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError
 
 SCHEMA = ContextSchema(
     features=(
@@ -91,3 +91,21 @@ def test_it_travels_as_json_and_changes_the_digest() -> None:
 def test_a_name_that_is_no_feature_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="'agx'"):
         SCHEMA.with_silenced(["agx"])
+
+
+@pytest.mark.parametrize("name", SCHEMA.names)
+def test_a_table_may_lack_its_column(name: str) -> None:
+    schema, table = SCHEMA.with_silenced([name]), pa.Table.from_pylist([RECORD, RECORD])
+    found, whole = encode_table(schema, table.drop_columns([name])), encode_table(schema, table)
+    assert all((values == whole.arrays[each]).all() for each, values in found.arrays.items())
+    assert not found.unread[name].any() and whole.unread[name].all()
+    other = next(each for each in SCHEMA.names if each != name)
+    with pytest.raises(SchemaError, match=f"lacks the context column '{other}'"):
+        encode_table(schema, table.drop_columns([name, other]))
+
+
+@pytest.mark.parametrize("name", SCHEMA.names)
+def test_what_a_query_may_hold_says_that_it_is_not_read(name: str) -> None:
+    schema = SCHEMA.with_silenced([name])
+    about = {each.name: each.query_schema().get("description", "") for each in schema.features}
+    assert [each for each, text in about.items() if text.startswith("Checked and not read.")] == [name]

@@ -237,6 +237,25 @@ def test_a_feature_that_a_table_lacks_is_missing_as_in_a_query() -> None:
     )
 
 
+def test_a_silenced_feature_is_named_where_a_table_gives_it_and_not_where_it_lacks() -> None:
+    both = (Categorical(name="sex", values=("f", "m")), Numerical(name="age", edges=(30.0,)))
+    schema = ContextSchema(features=both).with_silenced(["age"])
+    processor = ContextualBertProcessor(ContextFeatureExtractor(schema.to_dict()), PROCESSOR.tokenizer)
+    config = ContextualBertConfig.from_schema(
+        schema, conditioning="global_state", **LAYOUT, **SIZES, id2label={0: "low", 1: "high"}
+    )
+    pipeline = TextPipeline(drawn_anew(ContextualBertForSequenceClassification(config)), processor)
+    table = pa.table({"text": ["word1 word2", "word3"], "sex": ["f", "m"], "age": [20, None]})
+    given, lacking = pipeline.label_table(table), pipeline.label_table(table.drop_columns(["age"]))
+    assert "context, not read: age. The training part did not show that it helps." in given.report.lines()
+    assert "age" not in " ".join(lacking.report.lines())
+    assert given.table["probability_low"].equals(lacking.table["probability_low"])
+    answer: Any = pipeline({"text": "word3", "context": {"sex": "m", "age": 20}})
+    assert "Not read: age. The training part did not show that it helps." in answer["notes"]
+    with pytest.raises(SchemaError, match=r"no column of the context \('sex'\)"):
+        pipeline.label_table(table.drop_columns(["sex"]))
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

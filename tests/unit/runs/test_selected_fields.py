@@ -14,7 +14,7 @@ from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.absence import is_missing
 from contextual_bert.inference.verdicts import FieldVerdicts
-from contextual_bert.runs import SetCompletionTask, TextModelTask, attribute_run, prepare, run
+from contextual_bert.runs import SetCompletionTask, TextModelTask, attribute_run, evaluate_run, prepare, run
 from contextual_bert.runs import selected_fields as selected
 from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.run_files import load_metrics
@@ -247,3 +247,6 @@ def test_a_run_keeps_the_choice_and_a_resume_does_not_choose_again(
     assert answers[0] != complete({"items": ["item-1"], "context": {"taste": "taste-3", "noise": "noise-1"}})["slots"]
     note = complete({"items": ["item-1"], "context": {"taste": "taste-0", "noise": "noise-1"}})["notes"]
     assert any("Not read: noise." in each for each in note)
+    new = table(300, seed=1)  # a table of today need not have the column
+    found, whole = (evaluate_run(tmp_path, source=each).report for each in (new.drop_columns(["noise"]), new))
+    assert found.metrics == whole.metrics

@@ -167,3 +167,13 @@ def test_items_by_id(tools: Any, pipeline: CompletionPipeline) -> None:
     assert found(page)[0] == 8 and len(found(page)[1]) == 8
     assert [each.status_code for each in (both, too_many)] == [422, 422]
     assert [each.json()["errors"][0]["parameter"] for each in (both, too_many)] == ["item", "item"]
+
+
+def test_a_silenced_feature_is_named_as_one(tools: Any, pipeline: CompletionPipeline) -> None:
+    schema = pipeline.processor.schema
+    assert schema is not None
+    silenced = tools.make_pipeline(schema=schema.with_silenced(["age"]))
+    described, document = (each.json() for each in get(tools, silenced, "/v1/schema", "/openapi.json"))
+    assert [each["name"] for each in described["features"] if each["silenced"]] == ["age"]
+    properties = document["components"]["schemas"]["Context"]["properties"]
+    assert [name for name, each in properties.items() if each["description"].startswith("Checked and not")] == ["age"]

@@ -464,6 +464,13 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         """
         return sensitive_schema(SINGLE_VALUE) if self.sensitive else {"anyOf": [SINGLE_VALUE, {"type": "null"}]}
 
+    def query_schema(self) -> dict[str, Any]:
+        """Return ``json_schema``, whose description says of a silenced feature that it is not read."""
+        found = self.json_schema()
+        if not self.silenced:
+            return found
+        return {**found, "description": f"Checked and not read. {found.get('description', '')}".rstrip()}
+
 
 KINDS: dict[str, type[Feature]] = {}
 

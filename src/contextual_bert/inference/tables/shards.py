@@ -126,7 +126,7 @@ class ShardPlan:
         table = without_gaps(table, settings.group_by, settings.reading, file=self.file)
         table = reread_context(table, pipeline.processor.schema, settings.reading)
         notes, own_rows = reading_lines(table), rows_of_file(table)
-        table, absent = with_absent_columns(table, context_columns(pipeline))
+        table, absent = with_absent_columns(table, pipeline.processor.schema)
         notes += absent
         for name in settings.keep:
             checked_column(table, name, file=self.file)

@@ -38,7 +38,7 @@ class QuestionReport:
         unknown: feature -> context value that the schema does not know -> how often it occurred.
         outside: feature -> the rows whose number is far from those of training, and was clipped.
         shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
-        absent: a line a field that rows lack and that training hardly ever lacked.
+        remarks: lines on fields that are given and not read, and on those that rows lack and training hardly ever did.
     """
 
     num_questions: int
@@ -48,7 +48,7 @@ class QuestionReport:
     unknown: dict[str, dict[str, int]]
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
     shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    absent: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def at(self, rows: NDArray[np.int64]) -> "QuestionReport":
         """The same report with the rows of the file, where it is of a part of it."""
@@ -68,7 +68,7 @@ class QuestionReport:
         return (
             found
             + unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
-            + [*outside_lines(self.outside), *self.absent]
+            + [*outside_lines(self.outside), *self.remarks]
         )
 
 

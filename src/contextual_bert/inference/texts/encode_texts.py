@@ -56,7 +56,7 @@ class TextReport:
         unknown: feature -> context value that the schema does not know -> how often it occurred.
         outside: feature -> the rows whose number is far from those of training, and was clipped.
         shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
-        absent: a line a field that rows lack and that training hardly ever lacked.
+        remarks: lines on fields that are given and not read, and on those that rows lack and training hardly ever did.
     """
 
     num_texts: int
@@ -66,7 +66,7 @@ class TextReport:
     unknown: dict[str, dict[str, int]]
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
     shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    absent: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def at(self, rows: NDArray[np.int64]) -> "TextReport":
         """The same report with the rows of the file, where it is of a part of it."""
@@ -81,7 +81,7 @@ class TextReport:
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
         unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
         unknown = unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
-        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown, *outside_lines(self.outside), *self.absent]
+        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown, *outside_lines(self.outside), *self.remarks]
 
 
 @dataclass(frozen=True, eq=False)

@@ -208,10 +208,10 @@ class QuestionAnsweringPipeline:
         check_free(table, COLUMNS.names)
         source, absent, context = table, list[str](), None
         if self.model.config.reads_context:
-            source, absent = with_absent_columns(table, self.processor.columns)
+            source, absent = with_absent_columns(table, self.processor.schema)
             context = self.processor.encode_columns(source)
         encoded = self._encoded(source, context, question=question, text=text)
-        report = replace(encoded.report, absent=(*absent, *encoded.report.absent))
+        report = replace(encoded.report, remarks=(*absent, *encoded.report.remarks))
         answers = self._found(encoded, batch_size=batch_size, progress=progress)
         shares = (answers.probabilities, answers.no_answer_probabilities)
         for field, values in zip(

@@ -199,10 +199,10 @@ class TextPipeline:
         source, absent = self._with_words(table, text), list[str]()
         context = None
         if self.model.config.reads_context:
-            source, absent = with_absent_columns(source, self.processor.columns)
+            source, absent = with_absent_columns(source, self.processor.schema)
             context = self.processor.encode_columns(source)
         encoded = self._encoded(source, context, text=text, pair=pair)
-        report = replace(encoded.report, absent=(*absent, *encoded.report.absent))
+        report = replace(encoded.report, remarks=(*absent, *encoded.report.remarks))
         found = self._labelled(encoded, source.column(text), batch_size=batch_size, progress=progress)
         for field in self.columns:
             table = table.append_column(field, found.column(field.name))

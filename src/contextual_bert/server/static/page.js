@@ -189,8 +189,9 @@ function drawPeople() {
   compare.parentElement.title = reason ?? "";
   state.hasTwo = compare.checked &&= is_available;
   const opened = [...find("people").querySelectorAll(".person")].map((each) => each.open);
+  const read = schema.features.filter((feature) => !feature.silenced);
   const forms = people().map((person, index) =>
-    contextForm(schema.features, person.context, {
+    contextForm(read, person.context, {
       name: person.name,
       isOpen: opened[index],
       change: soon,
