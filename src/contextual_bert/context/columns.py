@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_single, is_text
 from contextual_bert.context.printed_lists import as_lists, first_printed, holds_objects, object_error, printed_error
 from contextual_bert.context.vocabulary import canonical_array, require_finite, to_doubles
-from contextual_bert.context.written_numbers import DECIMAL_MARKS, DecimalMark, plain_number, plain_numbers
+from contextual_bert.context.written_numbers import DecimalMark, decimal_advice, plain_numbers
 from contextual_bert.errors import DataError, SchemaError
 
 MISSING_MARKS = ("NaN", "nan", "NA", "N/A", "null", "NULL", "None")  # how tools write a missing number or date
@@ -119,7 +119,7 @@ def _parse_numbers(
         if row >= 0:
             text = array[row].as_py()
             problem = f"{text!r} is not a number with the decimal mark {decimal!r}"
-            raise DataError(problem, file=file, row=row, column=column, fix=_fix_of(text, decimal))
+            raise DataError(problem, file=file, row=row, column=column, fix=_fix_of(text))
         return plain.cast(pa.float64())
     try:
         numbers = array.cast(pa.float64())
@@ -130,14 +130,14 @@ def _parse_numbers(
     if pc.any(faulty).as_py():
         row = int(pc.index(faulty, True).as_py())
         text = array[row].as_py()
-        raise DataError(f"{text!r} is not a number", file=file, row=row, column=column, fix=_fix_of(text, None))
+        raise DataError(f"{text!r} is not a number", file=file, row=row, column=column, fix=_fix_of(text))
     return numbers
 
 
-def _fix_of(text: str, decimal: DecimalMark | None) -> str:
+def _fix_of(text: str) -> str:
     """Return the advice for a text that is no number: another decimal mark where that reads it."""
-    marks = [mark for mark in DECIMAL_MARKS if mark != decimal and plain_number(text, mark) is not None]
-    return f"Give --decimal '{marks[0]}' (in Python decimal) where the file has that mark." if marks else _NUMBER_FIX
+    advice = decimal_advice(pa.array([text], pa.string()))
+    return f"{advice[:1].upper()}{advice[1:]}." if advice else _NUMBER_FIX
 
 
 def _is_number(text: str) -> bool:

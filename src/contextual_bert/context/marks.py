@@ -23,7 +23,7 @@ from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import spelt
 from contextual_bert.context.vocabulary import canonical_array, to_doubles
-from contextual_bert.context.written_numbers import DECIMAL_MARKS, DecimalMark, number_pattern
+from contextual_bert.context.written_numbers import DecimalMark, decimal_advice, number_pattern
 
 ANY_WORD = "[any word]"  # stands for every text without a digit
 _DIGIT = r"\p{Nd}"  # of any script, as Python's \d
@@ -241,9 +241,8 @@ def number_words(
     if has_other_spellings and num_words == 0 and _matches(spelt_otherwise, _LEADING_ZERO).all():
         return None, ""  # codes, such as the postcodes 01067 and 10115
     advice = "correct these cells" if has_other_spellings else "with the override numerical these count as missing"
-    for mark in DECIMAL_MARKS if has_other_spellings and decimal is None else ():
-        if _matches(spelt_otherwise, number_pattern(mark)).all():
-            advice = f"give --decimal '{mark}' (in Python decimal)"
+    if has_other_spellings and decimal is None:
+        advice = decimal_advice(spelt_otherwise) or advice
     verb = "is none" if len(others) == 1 else "are none"
     return None, f"most cells are numbers, and {shown(*others)} {verb}: {advice}"
 

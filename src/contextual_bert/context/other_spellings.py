@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.dates import SECONDS, likely_formats
-from contextual_bert.context.written_numbers import DECIMAL_MARKS, number_pattern, plain_numbers
+from contextual_bert.context.written_numbers import DECIMAL_MARKS, decimal_advice, number_pattern
 
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _CURRENCY = (
@@ -92,10 +92,8 @@ def other_spelling(strings: pa.Array) -> str:
         if pc.all(pc.equal(pc.utf8_length(distinct), _NUM_DIGITS)).as_py():
             return date_of_digits(np.sort(distinct.cast(pa.float64()).to_numpy())).replace("numbers", "categories")
         return ""  # codes, such as the postcodes 01067 and 10115
-    for decimal in DECIMAL_MARKS:
-        num_others = plain_numbers(others, decimal).null_count
-        if num_others <= (1 - _MOST) * len(others) and num_others < len(others):
-            return f"looks like numbers, and is read as categories: give --decimal '{decimal}' (in Python decimal)"
+    if advice := decimal_advice(others, share=_MOST):
+        return f"looks like numbers, and is read as categories: {advice}"
     units = pc.value_counts(pc.struct_field(pc.extract_regex(distinct, _WITH_UNIT), "unit"))
     if len(units) and pc.max(units.field(1)).as_py() > _MOST * len(distinct):
         unit = units.field(0)[int(pc.index(units.field(1), pc.max(units.field(1))).as_py())].as_py()

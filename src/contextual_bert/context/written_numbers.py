@@ -68,6 +68,40 @@ def plain_number(text: str, decimal: DecimalMark | None) -> str | None:
     return cast("str | None", plain_numbers(pa.array([text], pa.string()), decimal)[0].as_py())
 
 
+def decimal_advice(texts: pa.Array, *, share: float = 1.0) -> str:
+    """Return which decimal mark reads texts that are no numbers yet; empty where none does.
+
+    Where both marks read them, as other numbers, the advice names both: 1,200 is 1200 or 1.2.
+
+    Args:
+        texts: none of them a number as it is.
+        share: of the texts that a mark must read.
+
+    Example:
+        >>> decimal_advice(pa.array(["70,46", "9,99"])), decimal_advice(pa.array(["12 kg"]))
+        ("give --decimal ',' (in Python decimal)", '')
+        >>> decimal_advice(pa.array(["1,200"])).partition(",")[0]
+        "give --decimal '.' where its marks stand between thousands"
+    """
+    read = {mark: plain_numbers(texts, mark) for mark in DECIMAL_MARKS}
+    fitting = [
+        mark
+        for mark, numbers in read.items()
+        if numbers.null_count <= (1 - share) * len(texts) and numbers.null_count < len(texts)
+    ]
+    if not fitting:
+        return ""
+    if len(fitting) == 2:
+        doubles = [pc.drop_null(read[mark].cast(pa.float64())) for mark in DECIMAL_MARKS]
+        if not doubles[0].equals(doubles[1]):
+            between, before = (".", ",") if pc.any(pc.match_substring(texts, ",")).as_py() else (",", ".")
+            return (
+                f"give --decimal '{between}' where its marks stand between thousands, --decimal '{before}' where they "
+                "stand before decimals (in Python decimal)"
+            )
+    return f"give --decimal '{fitting[-1]}' (in Python decimal)"
+
+
 def are_written(texts: pa.Array, decimal: DecimalMark | None) -> bool:
     """Return whether each text of a column is a number with a decimal mark that was named, and there is one.
 

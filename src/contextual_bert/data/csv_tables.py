@@ -208,8 +208,6 @@ def _has_empty_ends(content: bytes, delimiter: str) -> bool:
 
 
 def _check_header(names: list[str], file: str) -> None:
-    if any("\0" in name for name in names):
-        raise DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=_UTF8_FIX)
     check_names([*map(_name_of, names)], file)
 
 

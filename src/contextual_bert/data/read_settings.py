@@ -33,8 +33,8 @@ class ReadSettings:
             then read, too: 1.234,50 or 1'234.50; and a minus behind the number. None: a point, and no other mark.
         missing_values: values of the context that stand for a missing one: "age=999" of a column, "n/a" of each that
             has it. The features keep them.
-        encoding: of a file of text, as Python names it: "cp1252". None: UTF-8, or UTF-16 where the file begins with
-            its mark.
+        encoding: of a file of text, as Python names it: "cp1252". None: UTF-8, or UTF-16 or UTF-32 where the file
+            begins with its mark.
 
     Raises:
         ConfigurationError: a delimiter of several characters, another policy, a format that names no day, another
@@ -149,6 +149,6 @@ def _is_encoding(name: object) -> bool:
     try:
         codecs.lookup(str(name))
         "a".encode(str(name))
-    except LookupError:  # unknown, or no encoding of text
+    except (LookupError, UnicodeError, ValueError):  # unknown, no encoding of text, or one that encodes nothing
         return False
     return isinstance(name, str) and bool(name)

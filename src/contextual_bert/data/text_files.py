@@ -67,6 +67,19 @@ _FOREIGN = {
     b"ARROW1\0": ("an Arrow file", "Save the table as Parquet."),
     b"%PDF-": ("a PDF", "Save the table as CSV."),
 }
+# The longer marks first, for those of UTF-32 begin with those of UTF-16.
+_MARKED = {
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+_WIDE_START = 200  # bytes
+# Which of four bytes are mostly zero -> the encoding.
+_WIDE: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+}
 _PAGE = (b"<!doctype", b"<html", b"<?xml")
 
 
@@ -91,24 +104,28 @@ def in_utf8(content: bytes, file: str, encoding: str | None) -> tuple[bytes, tup
     Args:
         content: of the file.
         file: its path, for messages.
-        encoding: as Python names it. None: UTF-8, or UTF-16 where the content begins with its mark.
+        encoding: as Python names it. None: UTF-8, or UTF-16 or UTF-32 where the content begins with its mark.
 
     Raises:
-        DataError: a byte that the encoding does not have, with its line.
+        DataError: a byte that the encoding does not have, with its line; wide characters without a mark.
     """
     told = ()
-    if encoding is None and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding, told = "utf-16", (f"{file}: read as UTF-16, which its first bytes say",)
     if encoding is None:
+        encoding = next((name for name, marks in _MARKED.items() if content.startswith(marks)), None)
+        told = (f"{file}: read as {encoding.upper()}, which its first bytes say",) if encoding is not None else ()
+    if encoding is None:
+        if (wide := _wide_characters(content, file)) is not None:
+            raise wide
         return content, (*told, *_misread(content, file))
     try:
         text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        number = content.count(b"\n", 0, error.start) + 1
+        return text.removeprefix("\ufeff").encode(errors="surrogateescape"), told
+    except UnicodeError as error:
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        number = content.count(b"\n", 0, start) + 1
         raise DataError(
             f"line {number} is not in {encoding}", file=file, fix="Name the encoding of the file: --encoding."
         ) from error
-    return text.removeprefix("\ufeff").encode(errors="surrogateescape"), told
 
 
 def _misread(content: bytes, file: str) -> tuple[str, ...]:
@@ -148,9 +165,22 @@ def other_encoding(content: bytes, file: str, *, fix: str) -> DataError | None:
     """The error of a file that is something else as a whole, None where it may be text with a faulty byte."""
     if content.startswith(b"\x1f\x8b"):
         return DataError("the file is packed with gzip", file=file, fix="Let its name end in .gz.")
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:200]:
-        return DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=fix)
-    return None
+    return _wide_characters(content, file)
+
+
+def _wide_characters(content: bytes, file: str) -> DataError | None:
+    """The error of a file in UTF-16 or UTF-32 that no mark of byte order names, None where it is in neither."""
+    start = content[:_WIDE_START]
+    columns = [start[place::4] for place in range(4)]
+    is_zero = tuple(2 * column.count(0) > len(column) for column in columns)
+    name = _WIDE.get(is_zero)
+    if name is None:
+        return None
+    return DataError(
+        f"the file is in {name[:6].upper()}, and not in UTF-8",
+        file=file,
+        fix=f"Give --encoding {name} (in Python ReadSettings), or save it in UTF-8.",
+    )
 
 
 def grown_blocks(read: Callable[[int], pa.Table], num_bytes: int) -> pa.Table:

@@ -20,7 +20,7 @@ from contextual_bert.context.infer import words_for
 from contextual_bert.context.marks import unmarked
 from contextual_bert.context.other_spellings import other_spelling
 from contextual_bert.context.raw_values import number_of
-from contextual_bert.context.written_numbers import DECIMAL_MARKS, DecimalMark, plain_numbers
+from contextual_bert.context.written_numbers import DecimalMark, decimal_advice
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.spelling import as_typed, filled_cells, typed_column
@@ -205,9 +205,8 @@ def with_prices(table: pa.Table, *, file: str | None, decimal: DecimalMark | Non
 
 def _price_fix(texts: Sequence[str]) -> str:
     """Return the advice for texts that are no prices: the decimal mark where that is all that is amiss."""
-    for decimal in DECIMAL_MARKS:
-        if texts and plain_numbers(pa.array(texts, pa.string()), decimal).null_count == 0:
-            return f"Give --decimal '{decimal}' (in Python ReadSettings(decimal='{decimal}'))."
+    if texts and (advice := decimal_advice(pa.array(texts, pa.string()))):
+        return f"{advice[:1].upper()}{advice[1:]}."
     word = " A word that says so may be named: --missing-value price=WORD." if texts else ""
     return f"Give a number of 0 or more; leave the cell empty if the price is unknown.{word}"
 

@@ -22,6 +22,9 @@ from contextual_bert.data import ReadSettings, read_table
         (["(12)", "13", "(14.5)"], "write 1234.5"),
         (["1'234", "12", "5"], "give --decimal '.'"),
         (["1.234,50", "2,10"], "give --decimal ','"),
+        (["1,200", "2,050", "12,500"], "give --decimal '.' where its marks stand between thousands, --decimal ','"),
+        (["1,200", "2,050", "950"], "give --decimal '.' where its marks stand between thousands, --decimal ','"),
+        (["1.200", "2.050", "1.234.500"], "give --decimal ','"),
     ],
     ids=str,
 )

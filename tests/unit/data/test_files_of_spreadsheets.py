@@ -27,16 +27,31 @@ def test_a_named_encoding_is_read(tmp_path: Path, name: str) -> None:
     assert read_table(path, settings=ReadSettings(encoding="cp1252")).to_pylist() == [{"city": "Köln", "n": 1}]
     with pytest.raises(DataError, match=r"line \d is not in ascii"):
         read_table(path, settings=ReadSettings(encoding="ascii"))
-    for unknown in ("latin-17", "base64", ""):
+    for unknown in ("latin-17", "base64", "", "undefined"):
         with pytest.raises(ConfigurationError, match="encoding="):
             ReadSettings(encoding=unknown)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
 def test_a_mark_of_byte_order_names_the_encoding(tmp_path: Path, encoding: str) -> None:
     table = read_table(written(tmp_path, "city,n\nKöln,1\n".encode(encoding)))
     assert table.to_pylist() == [{"city": "Köln", "n": 1}]
-    assert any("read as UTF-16" in line for line in reading_lines(table)) == (encoding == "utf-16")
+    assert any(f"read as {encoding.upper()}" in line for line in reading_lines(table)) == (encoding != "utf-8-sig")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("name", ["shop.csv", "shop.jsonl"])
+def test_wide_characters_without_a_mark_are_named(tmp_path: Path, encoding: str, name: str) -> None:
+    text = "city,n\nKöln,1\n" if name.endswith(".csv") else '{"city": "Köln", "n": 1}\n'
+    path = written(tmp_path, text.encode(encoding), name)
+    with pytest.raises(DataError, match=f"Give --encoding {encoding}"):
+        read_table(path)
+    assert read_table(path, settings=ReadSettings(encoding=encoding)).to_pylist() == [{"city": "Köln", "n": 1}]
+
+
+def test_an_encoding_that_cannot_read_the_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not in idna"):
+        read_table(written(tmp_path, "city,n\nKöln,1\n"), settings=ReadSettings(encoding="idna"))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
