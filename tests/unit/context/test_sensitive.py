@@ -123,3 +123,15 @@ def test_a_number_far_from_training_is_remarked_without_it() -> None:
     ]
     lines = [each.line(name=name) for name, each in encoded.outside.items()]
     assert not any("e+" in text and "9.8" in text for text in (*map(str, notes), *lines))
+
+
+def test_the_range_of_training_is_withheld_too() -> None:
+    features = (
+        Numerical(name="salary", edges=(111052, 111782), sensitive=True),
+        Vector(name="face", size=1, largest=32768, sensitive=True),
+    )
+    table = pa.table({"salary": [9.8e14], "face": [[1e35]]})
+    outside = encode_table(ContextSchema(features=features), table).outside
+    told = [text for name, each in outside.items() for text in (each.line(name=name), str(each.note(0, name=name)))]
+    assert len(told) == 4
+    assert not [text for text in told if "111" in text or "32768" in text]

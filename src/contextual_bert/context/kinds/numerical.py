@@ -121,7 +121,8 @@ class Numerical(DatePartFeature, frozen=True):
     @property
     def verdict(self) -> str:
         """The words for a number beyond ``bounds``."""
-        edges = f", {self.edges[0]:g} to {self.edges[-1]:g}," if self.edges else ""
+        is_told = self.edges and not self.sensitive
+        edges = f", {self.edges[0]:g} to {self.edges[-1]:g}," if is_told else ""
         return f"is far outside of the bins{edges} and is read as the bin at that end"
 
     @classmethod

@@ -86,9 +86,8 @@ class Vector(Feature, frozen=True):
         """The words for a component beyond ``bounds``."""
         if self.largest is None:
             return f"is beyond {LARGEST_UNKNOWN:g}, and is read as that"
-        return (
-            f"is more than {FAR_FACTOR:g} times the largest number of training ({self.largest:g}), and is read as that"
-        )
+        largest = "" if self.sensitive else f" ({self.largest:g})"
+        return f"is more than {FAR_FACTOR:g} times the largest number of training{largest}, and is read as that"
 
     @classmethod
     def claims(cls, array: pa.Array, settings: InferenceSettings) -> bool:
