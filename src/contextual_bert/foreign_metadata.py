@@ -11,9 +11,12 @@ import pyarrow.compute as pc
 from contextual_bert.arrow_types import decoded, is_list
 from contextual_bert.errors import DataError
 
-__all__ = ["with_class_names", "with_known_zones"]
+__all__ = ["with_class_names", "with_known_times"]
 
 _HUGGINGFACE = b"huggingface"
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_PER_DAY = {pa.date32(): 1, pa.date64(): 86_400_000}
+_FIRST_DAY, _END_DAY = -719_162, 2_932_897  # of the years 1 and 10000, since 1970
 _ZONE = re.compile(r"^(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?$")
 
 
@@ -49,28 +52,56 @@ def with_class_names(table: pa.Table, *, file: str | None) -> pa.Table:
     return table.replace_schema_metadata(metadata or None)
 
 
-def with_known_zones(table: pa.Table, *, file: str | None) -> pa.Table:
+def with_known_times(table: pa.Table, *, file: str | None) -> pa.Table:
     """The table with time zones that arrow knows: "UTC+09:00", as Python spells it, is "+09:00".
 
     Raises:
-        DataError: a zone that nobody knows.
+        DataError: a zone that nobody knows; a time beyond the years 1 to 9999.
     """
     for place, field in enumerate(table.schema):
-        if not pa.types.is_timestamp(field.type) or field.type.tz is None:
-            continue
-        kind = pa.timestamp(field.type.unit, tz=_known_zone(field.type.tz))
-        try:
-            pc.local_timestamp(pa.array([0], kind))
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                f"the times are of the zone {field.type.tz!r}, which is not known",
-                file=file,
-                column=field.name,
-                fix="Write them with a zone such as 'Asia/Tokyo' or '+09:00', or in UTC.",
-            ) from error
-        if kind != field.type:
-            table = table.set_column(place, field.with_type(kind), table.column(place).cast(kind))
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            table = _with_known_zone(table, place, file=file)
+        _check_years(table.column(place), file=file, name=field.name)
     return table
+
+
+def _with_known_zone(table: pa.Table, place: int, *, file: str | None) -> pa.Table:
+    field = table.schema.field(place)
+    kind = pa.timestamp(field.type.unit, tz=_known_zone(field.type.tz))
+    try:
+        pc.local_timestamp(pa.array([0], kind))
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"the times are of the zone {field.type.tz!r}, which is not known",
+            file=file,
+            column=field.name,
+            fix="Write them with a zone such as 'Asia/Tokyo' or '+09:00', or in UTC.",
+        ) from error
+    return table.set_column(place, field.with_type(kind), table.column(place).cast(kind))
+
+
+def _check_years(column: pa.ChunkedArray, *, file: str | None, name: str) -> None:
+    """Raise DataError at the first day that Python's calendar lacks, which nothing could show; also in lists."""
+    is_in_lists = is_list(column.type)
+    times = pc.list_flatten(column) if is_in_lists else column
+    kind = times.type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return
+    per_day = 86_400 * _PER_SECOND[kind.unit] if pa.types.is_timestamp(kind) else _PER_DAY[kind]
+    for each in (times, pc.local_timestamp(times)) if pa.types.is_timestamp(kind) and kind.tz else (times,):
+        numbers = each.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+        span = pc.min_max(numbers).as_py()
+        if span["min"] is None or (span["min"] >= _FIRST_DAY * per_day and span["max"] < _END_DAY * per_day):
+            continue
+        is_beyond = pc.or_(pc.less(numbers, _FIRST_DAY * per_day), pc.greater_equal(numbers, _END_DAY * per_day))
+        place = int(pc.index(is_beyond, True).as_py())
+        raise DataError(
+            f"a time is {numbers[place].as_py() // per_day:,} days from 1970-01-01, beyond the years 1 to 9999",
+            file=file,
+            row=None if is_in_lists else place,
+            column=name,
+            fix="Correct the cell. Where all are so, they were written in another unit than they are in.",
+        )
 
 
 def _known_zone(zone: str) -> str:

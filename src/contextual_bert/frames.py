@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.errors import DataError
-from contextual_bert.foreign_metadata import with_class_names, with_known_zones
+from contextual_bert.foreign_metadata import with_class_names, with_known_times
 
 TAKEN = "a pyarrow.Table, a pandas or polars DataFrame, a datasets.Dataset, or an object with __arrow_c_stream__"
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -58,7 +58,7 @@ def as_table(source: Frame) -> pa.Table:
         2
     """
     if isinstance(source, pa.Table):
-        return with_known_zones(with_class_names(source, file=None), file=None)
+        return with_known_times(with_class_names(source, file=None), file=None)
     if isinstance(source, dict):
         raise DataError(
             f"a dictionary of data sets ({', '.join(map(str, cast(dict[object, object], source)))}) is not a table",
@@ -73,11 +73,14 @@ def as_table(source: Frame) -> pa.Table:
     kind = type(source).__name__
     if isinstance(source, ArrowStream):
         try:
-            return without_views(pa.table(cast(Any, source)))
+            table = pa.table(cast(Any, source))
         except pa.ArrowInvalid as error:
-            raise DataError(
-                f"a {kind} is one column, not a table", fix="Give a table: series.to_frame() makes one."
-            ) from error
+            if hasattr(source, "to_frame"):
+                problem, fix = f"a {kind} is one column, not a table", "Give a table: series.to_frame() makes one."
+            else:
+                problem, fix = f"the {kind} cannot become a table of Arrow: {error}", "Write such columns as text."
+            raise DataError(problem, fix=fix) from error
+        return with_known_times(without_views(table), file=None)
     if hasattr(source, "collect"):
         raise DataError(f"a {kind} has not been computed", fix="Give its rows: frame.collect().")
     if hasattr(source, "with_format"):
@@ -91,9 +94,10 @@ def _of_pandas(frame: Any) -> pa.Table:
     if sparse:  # as pandas.get_dummies(sparse=True) makes them; Arrow has none
         frame = frame.assign(**{str(name): frame[name].sparse.to_dense() for name in sparse})
     try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
     except _REFUSALS as error:
         raise _mixed_column(frame, error) from error
+    return with_known_times(table, file=None)
 
 
 def _check_labels(frame: Any) -> None:

@@ -167,3 +167,16 @@ def test_sparse_columns_of_pandas_are_read() -> None:
     pandas: Any = pytest.importorskip("pandas")
     frame = pandas.get_dummies(pandas.DataFrame({"size": ["s", "m", "s"]}), sparse=True)
     assert as_table(frame).to_pydict() == {"size_m": [False, True, False], "size_s": [True, False, True]}
+
+
+def test_a_time_beyond_the_calendar_is_an_error_of_its_row() -> None:
+    frame = pd.DataFrame({"until": np.array(["2016-03-05", "20000-01-01"], "datetime64[s]")})
+    with pytest.raises(DataError, match="beyond the years 1 to 9999") as caught:
+        as_table(frame)
+    assert (caught.value.row, caught.value.column) == (1, "until")
+
+
+def test_a_column_that_arrow_does_not_know_is_said() -> None:
+    polars: Any = pytest.importorskip("polars")
+    with pytest.raises(DataError, match="cannot become a table of Arrow"):
+        as_table(polars.DataFrame({"n": polars.Series([2**100], dtype=polars.Int128)}))

@@ -23,7 +23,7 @@ from contextual_bert.data.reviews import reviews_of
 from contextual_bert.data.table_paths import COMPRESSIONS, REVIEW_SUFFIX, TABLE_SUFFIXES, check_exists, kind_of
 from contextual_bert.data.text_files import check_is_table, content_of, in_utf8
 from contextual_bert.errors import DataError, rows_are_left, rows_are_lines
-from contextual_bert.foreign_metadata import with_class_names, with_known_zones
+from contextual_bert.foreign_metadata import with_class_names, with_known_times
 from contextual_bert.frames import Frame, as_table
 
 __all__ = ["read_table", "without_gaps"]
@@ -185,7 +185,7 @@ def _checked(table: pa.Table, file: str | None) -> pa.Table:
     check_names(table.column_names, file)
     if table.num_rows == 0:
         raise DataError("the table has no rows", file=file, fix="It needs at least one row besides the column names.")
-    return with_known_zones(with_class_names(without_views(table), file=file), file=file)
+    return with_known_times(with_class_names(without_views(table), file=file), file=file)
 
 
 def _read_parquet(path: Path) -> pa.Table:

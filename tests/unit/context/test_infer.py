@@ -153,6 +153,16 @@ def test_what_cannot_be_inferred_is_an_error(days, settings, error, message):
         infer_schema(days, **settings)
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [[["a", "b"], ["c", "d"]], [[{"a": 1.5}], [{"a": 2.5}]], [[[1.5]], [[2.5]]], [[b"a"], [b"b"]]],
+    ids=["words", "objects", "lists", "bytes"],
+)
+def test_lists_of_something_else_than_numbers_are_no_vectors(cells):
+    with pytest.raises(SchemaError, match="cannot be vector, which its override asks for: .* no list of numbers"):
+        infer_schema(pa.table({"tags": cells * 20}), overrides={"tags": "vector"})
+
+
 def test_a_column_without_a_name_is_no_feature():
     table = pa.table({"": list(range(40)), "sex": ["f", "m"] * 20})
     inferred = infer_schema(table)

@@ -172,6 +172,34 @@ def test_a_zone_that_nobody_knows_is_an_error() -> None:
         read_table(pa.table({"when": pa.array([0], pa.timestamp("us", tz="Mars/Olympus"))}))
 
 
+FAR = 10**14  # seconds: three million years
+
+
+@pytest.mark.parametrize(
+    ("values", "row"),
+    [
+        (pa.array([0, None, FAR], pa.timestamp("s")), 2),
+        (pa.array([0, -FAR], pa.timestamp("s", tz="UTC")), 1),
+        (pa.array([2_932_897], pa.date32()), 0),
+        (pa.array([253_402_300_799], pa.timestamp("s", tz="Asia/Tokyo")), 0),
+        (pa.array([[0], [FAR]], pa.list_(pa.timestamp("s"))), None),
+    ],
+    ids=["far", "past", "date", "local", "list"],
+)
+def test_a_time_beyond_the_calendar_is_an_error_with_its_row(tmp_path: Path, values: pa.Array, row: int | None) -> None:
+    table = pa.table({"n": [0] * len(values), "when": values})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    for read in (lambda: read_table(tmp_path / "a.parquet"), lambda: infer_schema(table)):
+        with pytest.raises(DataError, match="beyond the years 1 to 9999") as caught:
+            read()
+        assert (caught.value.row, caught.value.column) == (row, "when")
+
+
+def test_the_first_and_the_last_day_of_the_calendar_are_read() -> None:
+    days = [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]
+    assert read_table(pa.table({"until": days}))["until"].to_pylist() == days
+
+
 @pytest.mark.parametrize("megabytes", [3.5, 40])
 def test_a_long_cell_is_a_cell(tmp_path: Path, megabytes: float) -> None:
     long = "x" * int(megabytes * 1e6)

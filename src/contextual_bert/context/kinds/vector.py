@@ -102,8 +102,11 @@ class Vector(Feature, frozen=True):
     def infer(cls, column: str, array: pa.Array, settings: InferenceSettings) -> Finding:
         if not is_list(array.type):
             return Finding(None, f"the type {array.type} is no list", count_distinct(array))
-        if settings.is_forced and pa.types.is_integer(array.type.value_type):  # such as printed ones
+        inner = array.type.value_type
+        if settings.is_forced and pa.types.is_integer(inner):  # such as printed ones
             array = array.cast(pa.list_(pa.float64()))
+        elif not (pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_decimal(inner)):
+            return Finding(None, f"the type {array.type} is no list of numbers", 0)
         lengths = pc.unique(pc.drop_null(pc.list_value_length(array))).to_pylist()
         if len(lengths) > 1 or lengths == [0]:
             return Finding(None, f"lists of {min(lengths)} to {max(lengths)} numbers are no vectors of one length", 0)
