@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from contextual_bert.options import declared_options
 from contextual_bert.training.settings import SettingsWithOptions
-from contextual_bert.training.tasks import TEXT_TASKS, MaskedText, QuestionAnswering, TextTask
+from contextual_bert.training.tasks import TEXT_TASKS
 from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of
 from contextual_bert_cli.settings_text import listed
 
@@ -207,17 +207,13 @@ def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]
 def use_of(recipe: "Recipe", directory: Path) -> list[str]:
     """Return the command that uses a finished run, with an item of its vocabulary and its own separator."""
     context, task = context_of(recipe), recipe.task
-    if not isinstance(task, TextTask):
+    if task.has_items:
         separator = recipe.set_task.policy.separator
         given = ["--separator", separator] if separator != "," else []
         query = f"{known_item(directory, separator)}{separator}[MASK]"
-        return ["complete", str(directory), "--set", query, *given, *context, "--top", "5"]
-    if isinstance(task, QuestionAnswering):
-        return ["predict", str(directory), "--question", "...", "--text", "...", *context]
-    if isinstance(task, MaskedText):
-        return ["sample", str(directory), *context]
-    pair = ["--pair", "..."] if recipe.text_task.pair is not None else []
-    return ["predict", str(directory), "--text", "...", *pair, *context]
+        return [task.command, str(directory), "--set", query, *given, *context, "--top", "5"]
+    asked = (*task.asked, *(("--pair",) if recipe.text_task.pair is not None else ()))
+    return [task.command, str(directory), *(word for name in asked for word in (name, "...")), *context]
 
 
 def context_of(recipe: "Recipe") -> list[str]:
@@ -247,7 +243,7 @@ def text_task_of_run(directory: Path) -> "AnyTextTask | None":
     from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
     found = Recipe.load(directory) if (directory / RECIPE_FILE).is_file() else None
-    return found.text_task if found is not None and isinstance(found.task, TextTask) else None
+    return found.text_task if found is not None and not found.task.has_items else None
 
 
 def reading_of_run(directory: Path) -> "ReadSettings":
@@ -327,7 +323,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             flag = declared_options(SettingsWithOptions)[name].flag
             raise ConfigurationError(f"{flag} and --set {name} say the same", fix="Give one of them.")
         training[name] = value
-    goes_on = isinstance(task, TextTask) and has_checkpoint and method_of(task.checkpoint) is not None
+    goes_on = has_checkpoint and method_of(task.checkpoint_to_read) is not None
     starts = task.run_to_start_from is not None
     bringing = {"--schema": "schema" in values, "--init-from": starts, "--checkpoint": goes_on}
     brings = next((option for option, does in bringing.items() if does), None)

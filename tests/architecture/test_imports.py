@@ -9,6 +9,8 @@ import tomllib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from contextual_bert.training import TASK_SETTINGS
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "contextual_bert"
 
@@ -64,6 +66,18 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
         sources[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
     assert len(sources) > 100
     assert circle_of(sources) == [], "state what is needed as a base class or a function in a lower module"
+
+
+def test_nobody_asks_for_the_class_of_a_task() -> None:
+    """A new kind of task is one class: what differs between tasks is an attribute or a method of theirs."""
+    classes = {*(each.__name__ for each in TASK_SETTINGS.values()), "TextTask", "LabelTask"}
+    faulty: list[str] = []
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                asked = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+                faulty += [f"{path.relative_to(ROOT)}, line {node.lineno}"] if asked & classes else []
+    assert faulty == [], "let the task say it: contextual_bert.training.task_settings"
 
 
 def test_json_is_written_in_one_place() -> None:

@@ -17,7 +17,6 @@ from contextual_bert.runs.registry import (
     keeps_weights,
 )
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import MaskedText, QuestionAnswering, TextTask
 
 CARD = """---
 library_name: contextual-bert
@@ -69,10 +68,9 @@ It fills the masked items of a set, given the other items{context}.
 ## Use
 
 ```python
-from contextual_bert import CompletionPipeline
+from contextual_bert import {use}
 
-pipeline = CompletionPipeline.from_pretrained("path/to/this/folder")
-pipeline({{"items": ["...", "[MASK]"]{example}}}, top_k=5)
+{code}
 ```"""
 TEXT_MODEL = """A BERT that {task}, conditioned by `{conditioning}`{context}.
 {start}
@@ -84,13 +82,6 @@ from contextual_bert import {use}
 
 {code}
 ```"""
-LABELS = """pipeline = TextPipeline.from_pretrained("path/to/this/folder")
-pipeline({{"text": "..."{example}}})"""
-QUESTIONS = """pipeline = QuestionAnsweringPipeline.from_pretrained("path/to/this/folder")
-pipeline({{"question": "...", "text": "..."{example}}})"""
-SAMPLES = """model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")
-processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")
-sample_texts(model, processor{example})"""
 TEXT_BASELINE = """The baseline `{conditioning}`, which {task}{context}.
 {tokens}
 
@@ -104,12 +95,6 @@ from contextual_bert import TextPipeline
 BASELINE = (
     "The baseline `{conditioning}`: what others are compared with. Its scores and metrics are kept, not its weights."
 )
-# Kind of task -> the Hub's name of it.
-PIPELINE_TAGS: Mapping[str, str] = {
-    "classification": "text-classification",
-    "tagging": "token-classification",
-    "question_answering": "question-answering",
-}
 
 
 def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str]) -> None:
@@ -127,7 +112,7 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
     text = CARD.format(
         metadata="".join(f"{name}: {value}\n" for name, value in metadata.items() if value is not None),
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
-        tags="\n".join(f"- {tag}" for tag in (TEXT_TAGS if isinstance(recipe.task, TextTask) else SET_TAGS)),
+        tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.task.has_items else TEXT_TAGS)),
         about=about(recipe),
         limits=limits_of(recipe),
         strangers=STRANGE_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else STRANGERS,
@@ -141,23 +126,20 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
 
 def pipeline_tag(recipe: Recipe) -> str | None:
     """The Hub's name of what the run does, None where its weights are not kept."""
-    if not keeps_weights(recipe):
-        return None
-    return PIPELINE_TAGS.get(recipe.task.kind, "fill-mask")
+    return recipe.task.hub_tag if keeps_weights(recipe) else None
 
 
 def base_model(recipe: Recipe) -> str | None:
     """The name on the Hub of the checkpoint whose weights the run started from; None of a folder, or of new weights."""
-    task = recipe.task
-    if not isinstance(task, TextTask) or task.is_from_scratch or recipe.conditioning in WITHOUT_BERT:
+    start = recipe.task.checkpoint_to_start_from
+    if start is None or recipe.conditioning in WITHOUT_BERT:
         return None
-    is_name = HUB_NAME.fullmatch(task.bert) is not None and not Path(task.bert).exists()
-    return task.bert if is_name else None
+    return start if HUB_NAME.fullmatch(start) is not None and not Path(start).exists() else None
 
 
 def without_folders(text: str, recipe: Recipe) -> str:
     """The text with the last part of each path that the recipe has in place of the path."""
-    checkpoint = recipe.task.checkpoint if isinstance(recipe.task, TextTask) else None
+    checkpoint = recipe.task.checkpoint_to_read
     places = [recipe.data, recipe.split, recipe.task.run_to_start_from]
     if checkpoint is not None and (HUB_NAME.fullmatch(checkpoint) is None or Path(checkpoint).exists()):
         places.append(checkpoint)
@@ -179,11 +161,10 @@ def one_line(text: str) -> str:
 
 def limits_of(recipe: Recipe) -> str:
     """Return the limits of the model, beyond those of every run."""
-    task = recipe.task
-    if not isinstance(task, TextTask):
+    if recipe.task.has_items:
         return SET_LIMITS
-    has_bert_start = not task.is_from_scratch and recipe.conditioning not in WITHOUT_BERT
-    return TEXT_LIMITS.format(checkpoint=task.bert) if has_bert_start else ""
+    start = recipe.task.checkpoint_to_start_from
+    return TEXT_LIMITS.format(checkpoint=start) if start and recipe.conditioning not in WITHOUT_BERT else ""
 
 
 def about(recipe: Recipe) -> str:
@@ -193,21 +174,12 @@ def about(recipe: Recipe) -> str:
     features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
     sees_context = bool(features) and has_context(recipe)
     context = ": " + one_line(", ".join(features)) if sees_context else ", without a context"
-    if not isinstance(recipe.task, TextTask):
-        example = ', "context": {...}' if sees_context else ""
+    does, code = recipe.task.purpose, recipe.task.example_code(has_context=sees_context)
+    use = recipe.task.imported
+    if recipe.task.has_items:
         known = " and the context" + context if sees_context else context
-        return MODEL.format(conditioning=recipe.conditioning, context=known, example=example)
+        return MODEL.format(conditioning=recipe.conditioning, context=known, use=use, code=code)
     task = recipe.text_task
-    if isinstance(task, QuestionAnswering):
-        does, use = f"answers `{task.question}` with a piece of `{task.text}`", "QuestionAnsweringPipeline"
-        code = QUESTIONS.format(example=', "context": {...}' if sees_context else "")
-    elif isinstance(task, MaskedText):
-        does, use = "fills hidden words", "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
-        code = SAMPLES.format(example=", context={...}" if sees_context else "")
-    else:
-        does, use = f"finds `{task.label}` from `{task.text}`", "TextPipeline"
-        pair = ', "pair": "..."' if task.pair is not None else ""
-        code = LABELS.format(example=pair + (', "context": {...}' if sees_context else ""))
     if recipe.conditioning in BERTLESS_BASELINES:
         does = does if recipe.conditioning not in POPULARITY else f"finds `{task.label}` without reading the text"
         tokens = OF_CHECKPOINT.format(checkpoint=task.checkpoint) if task.checkpoint is not None else OWN_WORDS

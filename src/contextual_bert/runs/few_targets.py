@@ -16,7 +16,6 @@ from contextual_bert.evaluation.rank_metrics import expected_recall
 from contextual_bert.inference import set_index
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.rival_findings import signed_words
-from contextual_bert.training.tasks import SetCompletion
 
 NUM_FEW = 3
 LEAST_SHARE = 0.5  # of the hits, from which on a few items carry a metric
@@ -45,7 +44,7 @@ def commonest_targets(ready: PreparedData, part: str, scores: Scores) -> FewTarg
         scores: of any run on it.
     """
     training, dataset = ready.datasets["train"], ready.datasets[part]
-    if not isinstance(ready.recipe.task, SetCompletion):
+    if not ready.recipe.task.has_items:
         return None
     values = ready.processor.items.values
     first = len(ready.processor.items) - len(values)  # ids below are reserved

@@ -23,7 +23,6 @@ from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import keeps_weights
 from contextual_bert.runs.reporting import provenance
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import SetCompletion
 
 MOST_POSITIONS, FEWEST_POSITIONS = 2000, 300  # masked, of each field
 SHARE_OF_TRAINING = 0.05  # of its forward passes, of which a step with gradients counts as three
@@ -55,7 +54,7 @@ def field_importances(
         ``explain`` does not take; where no context is read; where nothing is held out, or one set alone.
     """
     part = "validation" if "validation" in ready.datasets else ready.evaluated_part
-    is_asked = isinstance(recipe.task, SetCompletion) and has_context(recipe) and keeps_weights(recipe)
+    is_asked = recipe.task.has_items and has_context(recipe) and keeps_weights(recipe)
     if not is_asked or recipe.is_context_shuffled or part is None:
         return None
     dataset = cast(SequenceDataset, ready.datasets[part])

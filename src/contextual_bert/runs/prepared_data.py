@@ -36,7 +36,7 @@ from contextual_bert.runs.run_table import RunTable
 from contextual_bert.runs.shifts import field_lines, part_rows
 from contextual_bert.runs.value_shares import share_line
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
-from contextual_bert.training.tasks import TaskSettings
+from contextual_bert.training.task_settings import TaskSettings
 
 if TYPE_CHECKING:
     from contextual_bert.models import ContextualBertProcessor

@@ -15,7 +15,6 @@ from contextual_bert.errors import NAME, ConfigurationError, Message, UnknownNam
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import SetCompletion, TextTask
 
 NOTHING_TO_COMPARE = Message(
     "{validation} and {test} hold nothing out, and there is nothing to compare runs on. Give one of them a share above "
@@ -103,7 +102,7 @@ def keeps_weights(recipe: Recipe) -> bool:
         >>> keeps_weights(Recipe(data="days.parquet", task=SetCompletion(items="items"), conditioning="bag"))
         False
     """
-    is_deployed = isinstance(recipe.task, TextTask) and recipe.conditioning in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT)
+    is_deployed = not recipe.task.has_items and recipe.conditioning in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT)
     return is_deployed or recipe.conditioning not in BASELINES
 
 
@@ -114,7 +113,7 @@ def check_kind(recipe: Recipe) -> None:
     nor does a rate hold for weights that are not there, or a field of a model's config for what reads none. Only
     baselines without a BERT go without a checkpoint.
     """
-    own, kind = (TEXT_BASELINES, "texts") if isinstance(recipe.task, TextTask) else (SET_BASELINES, "sets of items")
+    own, kind = (SET_BASELINES, "sets of items") if recipe.task.has_items else (TEXT_BASELINES, "texts")
     if recipe.conditioning in BASELINES and recipe.conditioning not in own:
         raise ConfigurationError(
             f"{recipe.conditioning!r} is no baseline for {kind}", allowed=f"Allowed: {', '.join(own)}."
@@ -151,7 +150,8 @@ def check_kind(recipe: Recipe) -> None:
         raise ConfigurationError(
             f"{name} is for what is trained, and {recipe.conditioning!r} is not", fix="Leave it out."
         )
-    if isinstance(recipe.task, TextTask) and recipe.task.checkpoint is None and recipe.conditioning not in WITHOUT_BERT:
+    lacks_checkpoint = recipe.task.reads_checkpoint and recipe.task.checkpoint_to_read is None
+    if lacks_checkpoint and recipe.conditioning not in WITHOUT_BERT:
         raise ConfigurationError(
             Message(f"{{checkpoint}} is missing, and {recipe.conditioning!r} needs a BERT", checkpoint=NAME),
             allowed=f"Allowed without one: {', '.join(WITHOUT_BERT)}.",
@@ -251,7 +251,7 @@ def check_recipe(recipe: Recipe) -> None:
     sizes = {**DEFAULT_MODEL, **recipe.model}
     size, heads = sizes["hidden_size"], sizes["num_attention_heads"]
     are_numbers = type(size) is int and type(heads) is int and heads > 0
-    if not isinstance(recipe.task, TextTask) and recipe.conditioning not in BASELINES and are_numbers and size % heads:
+    if not recipe.task.reads_checkpoint and recipe.conditioning not in BASELINES and are_numbers and size % heads:
         raise ConfigurationError(
             Message("is no multiple of {num_attention_heads}", num_attention_heads=heads),
             setting="hidden_size",
@@ -259,7 +259,7 @@ def check_recipe(recipe: Recipe) -> None:
             fix="Each head takes an equal share.",
         )
     settings: dict[str, Any] = {"disable_tqdm": True, **recipe.training}
-    if "one_mask_epochs" in settings and isinstance(recipe.task, SetCompletion):  # the defaults fit it: set_defaults
+    if "one_mask_epochs" in settings and recipe.task.has_items:  # the defaults fit it: set_defaults
         settings = {"masks_per_set": NUM_MASKS, "num_train_epochs": settings["one_mask_epochs"], **settings}
     if not recipe.has_validation:
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}

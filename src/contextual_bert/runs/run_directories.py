@@ -24,7 +24,6 @@ from contextual_bert.runs.run_files import (
     resolved_in,
 )
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
-from contextual_bert.training.tasks import TextTask
 
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
@@ -113,9 +112,8 @@ def load_recipe(directory: Path) -> Recipe:
         raise RunDirectoryError(f"{directory} is an export", fix="Name the run that it was made from.")
     check_manifest(directory, RESULT_FILES)
     recipe = Recipe.load(directory)
-    is_baseline = isinstance(recipe.task, TextTask) and recipe.conditioning in BASELINES
-    is_older = is_baseline and not holds_baseline(directory) and not (directory / "config.json").is_file()
-    if not keeps_weights(recipe) or is_older:
+    holds_model = holds_baseline(directory) or (directory / "config.json").is_file()
+    if not keeps_weights(recipe) or (recipe.conditioning in BASELINES and not holds_model):
         raise RunDirectoryError(
             f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics "
             "are kept and no weights",

@@ -24,7 +24,6 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.encode import naming
 from contextual_bert.runs.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import LabelTask, TextTask
 
 __all__ = ["RunTable", "read_data"]
 
@@ -80,8 +79,9 @@ class RunTable:
             DataError, UnknownNameError: as ``read_sets``. Cells of texts are not looked at.
         """
         task, customer = recipe.task, recipe.customer
-        if isinstance(task, TextTask):
-            names: dict[str, str | None] = {"second": task.second, "label": getattr(task, "label", None)}
+        if not task.has_items:
+            task = recipe.text_task
+            names: dict[str, str | None] = {"second": task.second, "label": task.label}
             return TextTable.of(self.table, text=task.text, **names, customer=customer)
         policy = recipe.set_task.policy
         return read_sets(
@@ -131,11 +131,11 @@ def read_data(
         file = each if isinstance(each, str) else recipe.data
         found = without_gaps(found, recipe.complete_columns, recipe.reading, file=file)
         notes.append(reading_notes(found))
-        task = recipe.task
-        if not isinstance(task, LabelTask):
+        if recipe.task.tag_columns is None:
             return found
+        text, label = recipe.task.tag_columns
         with naming(file):
-            return with_tag_lists(found, text=task.text, label=task.label)
+            return with_tag_lists(found, text=text, label=label)
 
     parts = read_parts(recipe, source, read)
     if len(parts.files) > 1:

@@ -21,7 +21,6 @@ from contextual_bert.runs.run_files import SCORES_FILE
 from contextual_bert.runs.run_schema import check_brought, customers_in
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_vocabulary import processor_of_words
-from contextual_bert.training import SetCompletion
 from contextual_bert.training.recipe import Recipe
 
 CLASSIFIER = "classifier.weight"
@@ -61,7 +60,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
     folder = Path(task.checkpoint)
     check_manifest(folder)
     if is_run(folder):
-        if isinstance(load_recipe(folder).task, SetCompletion):
+        if load_recipe(folder).task.has_items:
             raise CheckpointError(f"{folder} is a run on sets of items, and these are texts", fix="Give a BERT.")
         if holds_baseline(folder):
             raise CheckpointError(f"{folder} is a run of a baseline, which has no BERT", fix="Give a run of a method.")

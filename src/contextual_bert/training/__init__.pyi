@@ -15,9 +15,11 @@ from .progress import (
 )
 from .recipe import Recipe
 from .recipe_checks import check_recipe_settings
+from .set_completion import SetCompletion
 from .settings import check_settings
 from .stored_values import checked_values
 from .task_choice import task_on_texts
+from .task_settings import TaskSettings
 from .tasks import (
     TASK_SETTINGS,
     AnyTextTask,
@@ -25,9 +27,7 @@ from .tasks import (
     LabelTask,
     MaskedText,
     QuestionAnswering,
-    SetCompletion,
     Tagging,
-    TaskSettings,
     TextTask,
 )
 from .trainer import ContextualBertTrainer, MaskEpoch

@@ -7,7 +7,7 @@ from contextual_bert import conditioning, models
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training.settings import SHARES
-from contextual_bert.training.tasks import TaskSettings
+from contextual_bert.training.task_settings import TaskSettings
 
 # Of a new model of sets, what differs from the config's own defaults.
 DEFAULT_MODEL: Mapping[str, Any] = {

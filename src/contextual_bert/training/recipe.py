@@ -28,7 +28,6 @@ from contextual_bert.training.tasks import (
     AnyTextTask,
     SetCompletion,
     TaskSettings,
-    TextTask,
 )
 
 SplitBy = Literal["customer", "time", "row"]
@@ -386,9 +385,9 @@ class Recipe:
         Raises:
             ConfigurationError: the recipe is for texts.
         """
-        if not isinstance(self.task, SetCompletion):
+        if not self.task.has_items:
             raise ConfigurationError(f"{self.data} is a table of texts, and this is for sets of items.")
-        return self.task
+        return cast(SetCompletion, self.task)
 
     @property
     def text_task(self) -> AnyTextTask:
@@ -397,7 +396,7 @@ class Recipe:
         Raises:
             ConfigurationError: the recipe is for sets.
         """
-        if not isinstance(self.task, TextTask):
+        if self.task.has_items:
             raise ConfigurationError(f"{self.data} is a table of sets of items, and this is for texts.")
         return cast(AnyTextTask, self.task)
 

@@ -22,7 +22,7 @@ from contextual_bert.training.recipe import (
     Recipe,
 )
 from contextual_bert.training.settings import check_lora, check_settings
-from contextual_bert.training.tasks import LabelTask, QuestionAnswering, SetCompletion, TaskSettings, TextTask
+from contextual_bert.training.task_settings import TaskSettings
 
 
 def check_recipe_settings(recipe: Recipe) -> None:
@@ -38,7 +38,12 @@ def check_recipe_settings(recipe: Recipe) -> None:
             fix="Give one, such as SetCompletion(items='items').",
         )
     check_fields(recipe.model, task=recipe.task)
-    _check_task(recipe)
+    recipe.task.check_recipe(
+        customer=recipe.customer,
+        item_vectors=recipe.item_vectors,
+        training=recipe.training,
+        trained_weights=recipe.trained_weights,
+    )
     lost = [name for name, default in SPLIT_FIELDS.items() if getattr(recipe, name) != default]
     _check_parts(recipe, lost)
     data.check_fractions(recipe.validation, recipe.test)
@@ -91,34 +96,17 @@ def check_recipe_settings(recipe: Recipe) -> None:
             value=recipe.hash_buckets,
             fix=f"Give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown.",
         )
-    _check_trained_weights(recipe)
+    if recipe.lora and recipe.trained_weights != "lora":
+        raise ConfigurationError(
+            Message(f"needs {{trained_weights}}, and it is {recipe.trained_weights!r}", trained_weights="lora"),
+            setting="lora",
+            value=dict(recipe.lora),
+            fix="Leave one of the two out.",
+        )
+    check_lora(recipe.lora)
     if recipe.name is not None and not re.fullmatch(r"\w[\w.-]*", recipe.name):
         raise ConfigurationError(
             "names a folder", setting="name", value=recipe.name, fix="Give letters, digits, '_', '-' and '.'."
-        )
-
-
-def _check_task(recipe: Recipe) -> None:
-    """Raise ConfigurationError for a setting that the task does not read."""
-    if isinstance(recipe.task, TextTask):
-        if recipe.item_vectors is not None:
-            raise ConfigurationError(
-                "is for sets of items, and this is a table of texts",
-                setting="item_vectors",
-                value=recipe.item_vectors,
-                fix="Leave it out.",
-            )
-        if "masks_per_set" in recipe.training:
-            raise ConfigurationError(
-                Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
-                fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
-            )
-    if isinstance(recipe.task, SetCompletion) and recipe.customer == recipe.task.items:
-        raise ConfigurationError(
-            Message("and {items} are one column", items=recipe.task.items),
-            setting="customer",
-            value=recipe.customer,
-            fix="Give each a column of its own.",
         )
 
 
@@ -140,11 +128,7 @@ def _check_best_epoch(recipe: Recipe) -> None:
     if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
         return
     key = evaluation.metric_key(metric).removeprefix("eval_")
-    of_task = {LabelTask: evaluation.LABEL_METRICS, QuestionAnswering: evaluation.ANSWER_METRICS}
-    known = [
-        *evaluation.RANK_METRICS,
-        *(key for kind, keys in of_task.items() if isinstance(recipe.task, kind) for key in keys),
-    ]
+    known = recipe.task.metrics
     if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
         raise UnknownNameError(
             "is unknown", place=SettingPlace(BEST_METRIC), value=metric, allowed=did_you_mean(metric, known)
@@ -192,31 +176,3 @@ def _check_parts(recipe: Recipe, lost: list[str]) -> None:
     paths = [recipe.data, *(ready[name] for name in ("validation_data", "test_data") if name in ready)]
     if len(set(paths)) < len(paths):
         raise ConfigurationError(f"One file is named for two parts: {', '.join(paths)}", fix="Give each part its own.")
-
-
-def _check_trained_weights(recipe: Recipe) -> None:
-    if recipe.trained_weights != "all" and isinstance(recipe.task, TextTask) and recipe.task.is_from_scratch:
-        raise ConfigurationError(
-            Message(
-                "leaves a checkpoint's weights as they are, and with {is_from_scratch} there are none",
-                is_from_scratch=NAME,
-            ),
-            setting="trained_weights",
-            value=recipe.trained_weights,
-            fix="Leave one of them out.",
-        )
-    if recipe.trained_weights != "all" and not isinstance(recipe.task, TextTask):
-        raise ConfigurationError(
-            "is for texts, where a checkpoint's weights are started from",
-            setting="trained_weights",
-            value=recipe.trained_weights,
-            fix="Give 'all', or leave it out.",
-        )
-    if recipe.lora and recipe.trained_weights != "lora":
-        raise ConfigurationError(
-            Message(f"needs {{trained_weights}}, and it is {recipe.trained_weights!r}", trained_weights="lora"),
-            setting="lora",
-            value=dict(recipe.lora),
-            fix="Leave one of the two out.",
-        )
-    check_lora(recipe.lora)

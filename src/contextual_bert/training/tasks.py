@@ -4,200 +4,27 @@ A class has the fields that its task reads and no others, so that a pair of sett
 written. Names of columns and settings only: it reads no table and loads no checkpoint.
 """
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Literal, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar, Literal
 
+from contextual_bert import evaluation  # it imports numpy when it is used
 from contextual_bert.data.mask_rates import Unit, check_rates
-from contextual_bert.data.policies import SetPolicy
 from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.truncation import Truncation
-from contextual_bert.options import MAIN, SETS, TEXTS, Option, check_declared
+from contextual_bert.options import MAIN, TEXTS, Option, check_declared
 from contextual_bert.training.label_order import checked_order
+from contextual_bert.training.set_completion import SetCompletion
+from contextual_bert.training.task_settings import (
+    ALL_FIELDS,
+    NEW_FIELDS,
+    TEXT_FIELDS,
+    TaskSettings,
+    pipeline_code,
+)
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
 SCORED_TOKENS = 2_000
-# Fields of a model's config that a recipe may set.
-ALL_FIELDS = ("attention_probs_dropout_prob", "hidden_dropout_prob", "initializer_range", "num_hidden_layers")
-NEW_FIELDS = (  # of a model all of whose weights are new
-    "hidden_act",
-    "hidden_size",
-    "intermediate_size",
-    "layer_norm_eps",
-    "max_position_embeddings",
-    "num_attention_heads",
-)
-SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "softmax_over", "tie_word_embeddings")
-TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskSettings:
-    """Base of the tasks of a recipe.
-
-    Attributes:
-        kind: the name of the task, a key of ``TASK_SETTINGS``.
-        noun: what is learned, in words.
-    """
-
-    noun: ClassVar[str]
-
-    kind: str = field(init=False)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the columns that are read or learned, beside the context."""
-        return ()
-
-    @property
-    def grouping(self) -> tuple[str, ...]:
-        """Return the columns that put rows together, where the table has one item a row."""
-        return ()
-
-    @property
-    def text_columns(self) -> tuple[str, ...]:
-        """Return the columns of texts, which are read as they are spelt."""
-        return ()
-
-    @property
-    def code_columns(self) -> tuple[str, ...]:
-        """Return the columns that name things."""
-        return ()
-
-    @property
-    def complete_columns(self) -> tuple[str, ...]:
-        """Return the columns of which no cell may be missing."""
-        return ()
-
-    @property
-    def model_fields(self) -> tuple[str, ...]:
-        """Return the fields of a model's config that a recipe may set."""
-        return ALL_FIELDS
-
-    @property
-    def run_to_start_from(self) -> str | None:
-        """Return the run whose vocabulary and weights are gone on from, where a field names one."""
-        return None
-
-    def as_kind(self, kind: str) -> "TaskSettings":
-        """Return the task as the data show it; see ``Classification``."""
-        return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, ``kind`` first."""
-        return {"kind": self.kind, **asdict(self)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetCompletion(TaskSettings):
-    """Predict the masked items of a set from the others.
-
-    Args:
-        items: column of items: a list a row, text with a separator between items, or one item a row with ``group_by``.
-        group_by: columns that name a set, where the table has one item a row: the rows of an order become its set. A
-            column that varies within a set is no context. Several columns name a set together, such as the customer
-            and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
-        policy: which items and sets are kept.
-        init_from: run directory to start from; its vocabulary is kept and new items are appended.
-        retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
-            so they are candidates no more.
-
-    Raises:
-        ConfigurationError: a column that is named twice, or settings that do not go together.
-
-    Example:
-        >>> SetCompletion(items="item", group_by="order").group_by
-        ('order',)
-    """
-
-    noun: ClassVar[str] = "sets of items"
-    kind: str = field(default="set_completion", init=False)
-    items: Annotated[
-        str,
-        Option(
-            "Column of items: a list a row, or text with --separator between items.",
-            MAIN,
-            metavar="COLUMN",
-            is_of_data=True,
-        ),
-    ]
-    group_by: Annotated[
-        tuple[str, ...],
-        Option(
-            "Where the table has one item a row: the columns that name a set, such as order; repeatable or with "
-            "commas. A cell is then one item, unless --separator names another mark than the comma.",
-            SETS,
-            metavar="A,B",
-            is_of_data=True,
-        ),
-    ] = ()
-    policy: SetPolicy = field(default_factory=SetPolicy)
-    init_from: Annotated[
-        str | None,
-        Option(
-            "Run to start from: its vocabulary and schema are kept, new items appended.",
-            SETS,
-            metavar="RUN",
-            form="path",
-        ),
-    ] = None
-    retire_missing_items: Annotated[
-        bool,
-        Option(
-            "With --init-from: items of that run that the table lacks leave the vocabulary and are proposed no more.",
-            SETS,
-        ),
-    ] = False
-
-    def __post_init__(self) -> None:
-        # A single name is as good as a tuple of it.
-        names = (self.group_by,) if isinstance(cast(object, self.group_by), str) else tuple(self.group_by)
-        object.__setattr__(self, "group_by", names)
-        if self.items in names:
-            raise ConfigurationError(
-                "names the column of items",
-                setting="group_by",
-                value=names,
-                fix="Name the column that says which set a row belongs to.",
-            )
-        if len({*names}) < len(names):
-            raise ConfigurationError("names a column twice", setting="group_by", value=names, fix="Name it once.")
-        if self.retire_missing_items and self.init_from is None:
-            raise ConfigurationError(
-                "is about the items of an earlier run, and none is named",
-                setting="retire_missing_items",
-                value=True,
-                fix=Message("Name the run with {init_from}, or leave it out.", init_from=...),
-            )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the column of items."""
-        return (self.items,)
-
-    @property
-    def grouping(self) -> tuple[str, ...]:
-        """Return ``group_by``."""
-        return self.group_by
-
-    @property
-    def code_columns(self) -> tuple[str, ...]:
-        """Return the column of items."""
-        return (self.items,)
-
-    @property
-    def complete_columns(self) -> tuple[str, ...]:
-        """Return the columns that name a set."""
-        return self.group_by
-
-    @property
-    def model_fields(self) -> tuple[str, ...]:
-        """Return the fields of a new model of sets."""
-        return (*ALL_FIELDS, *SET_FIELDS, *NEW_FIELDS)
-
-    @property
-    def run_to_start_from(self) -> str | None:
-        """Return ``init_from``."""
-        return self.init_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +39,9 @@ class TextTask(TaskSettings):
         max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
         is_from_scratch: take the sizes and the tokenizer of the checkpoint and draw all weights.
     """
+
+    has_items: ClassVar[bool] = False
+    reads_checkpoint: ClassVar[bool] = True
 
     text: Annotated[
         str,
@@ -308,6 +138,43 @@ class TextTask(TaskSettings):
         """Return the fields of a model from a checkpoint, which decides its sizes unless all weights are drawn."""
         return (*ALL_FIELDS, *TEXT_FIELDS, *(NEW_FIELDS if self.is_from_scratch else ()))
 
+    @property
+    def checkpoint_to_read(self) -> str | None:
+        """Return ``checkpoint``."""
+        return self.checkpoint
+
+    @property
+    def checkpoint_to_start_from(self) -> str | None:
+        """Return ``checkpoint``, unless all weights are drawn."""
+        return None if self.is_from_scratch else self.checkpoint
+
+    def check_recipe(
+        self, *, customer: str | None, item_vectors: str | None, training: Mapping[str, Any], trained_weights: str
+    ) -> None:
+        """Raise ConfigurationError for a setting of a recipe that texts do not read."""
+        if item_vectors is not None:
+            raise ConfigurationError(
+                "is for sets of items, and this is a table of texts",
+                setting="item_vectors",
+                value=item_vectors,
+                fix="Leave it out.",
+            )
+        if "masks_per_set" in training:
+            raise ConfigurationError(
+                Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
+                fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
+            )
+        if trained_weights != "all" and self.is_from_scratch:
+            raise ConfigurationError(
+                Message(
+                    "leaves a checkpoint's weights as they are, and with {is_from_scratch} there are none",
+                    is_from_scratch=NAME,
+                ),
+                setting="trained_weights",
+                value=trained_weights,
+                fix="Leave one of them out.",
+            )
+
 
 # Fields of tasks on texts that name columns. A class without one of them says so.
 COLUMN_FIELDS = ("text", "label", "pair", "question", "answer", "answer_start")
@@ -324,6 +191,10 @@ class LabelTask(TextTask):
         label: column to learn.
         truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
     """
+
+    command: ClassVar[str] = "predict"
+    asked: ClassVar[tuple[str, ...]] = ("--text",)
+    imported: ClassVar[str] = "TextPipeline"
 
     label: Annotated[
         str,
@@ -345,6 +216,26 @@ class LabelTask(TextTask):
     def complete_columns(self) -> tuple[str, ...]:
         """Return the columns of texts and labels."""
         return (*self.text_columns, self.label)
+
+    @property
+    def tag_columns(self) -> tuple[str, str] | None:
+        """Return the columns of texts and labels."""
+        return self.text, self.label
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics of ranks and of labels."""
+        return (*super().metrics, *evaluation.LABEL_METRICS)
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return f"finds `{self.label}` from `{self.text}`"
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that labels a text."""
+        pair = ', "pair": "..."' if self.second is not None else ""
+        return pipeline_code(self, '"text": "..."' + pair, has_context=has_context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,6 +261,7 @@ class Classification(LabelTask):
     """
 
     noun: ClassVar[str] = "labels of texts"
+    hub_tag: ClassVar[str] = "text-classification"
     kind: str = field(default="classification", init=False)
     question: ClassVar[None] = None
     answer: ClassVar[None] = None
@@ -441,6 +333,7 @@ class Tagging(LabelTask):
     """
 
     noun: ClassVar[str] = "tags of words"
+    hub_tag: ClassVar[str] = "token-classification"
     kind: str = field(default="tagging", init=False)
     pair: ClassVar[None] = None
     question: ClassVar[None] = None
@@ -467,6 +360,10 @@ class QuestionAnswering(TextTask):
     """
 
     noun: ClassVar[str] = "answers to questions"
+    hub_tag: ClassVar[str] = "question-answering"
+    command: ClassVar[str] = "predict"
+    asked: ClassVar[tuple[str, ...]] = ("--question", "--text")
+    imported: ClassVar[str] = "QuestionAnsweringPipeline"
     kind: str = field(default="question_answering", init=False)
     label: ClassVar[None] = None
     pair: ClassVar[None] = None
@@ -510,6 +407,20 @@ class QuestionAnswering(TextTask):
         """Return the column of questions."""
         return self.question
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics of ranks and of answers."""
+        return (*super().metrics, *evaluation.ANSWER_METRICS)
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return f"answers `{self.question}` with a piece of `{self.text}`"
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that asks a question."""
+        return pipeline_code(self, '"question": "...", "text": "..."', has_context=has_context)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedText(TextTask):
@@ -534,6 +445,8 @@ class MaskedText(TextTask):
     """
 
     noun: ClassVar[str] = "hidden words of texts"
+    command: ClassVar[str] = "sample"
+    imported: ClassVar[str] = "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
     kind: str = field(default="masked_text", init=False)
     label: ClassVar[None] = None
     pair: ClassVar[None] = None
@@ -574,6 +487,22 @@ class MaskedText(TextTask):
                 value=number,
                 fix="Give a whole number of at least 1, or 'all'.",
             )
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return "fills hidden words"
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that draws texts."""
+        context = ", context={...}" if has_context else ""
+        return "\n".join(
+            [
+                'model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")',
+                'processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")',
+                f"sample_texts(model, processor{context})",
+            ]
+        )
 
     @property
     def most_scored(self) -> int | None:

@@ -17,7 +17,8 @@ from contextual_bert.runs.tasks.question_answering import QuestionAnsweringTask
 from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 from contextual_bert.runs.tasks.tagging import TaggingTask
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.tasks import TASK_SETTINGS, TaskSettings
+from contextual_bert.training.task_settings import TaskSettings
+from contextual_bert.training.tasks import TASK_SETTINGS
 
 __all__ = ["TASKS", "Task", "prepare", "register_task"]
 

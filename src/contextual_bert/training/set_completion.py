@@ -1,0 +1,150 @@
+"""Set completion as a task of a recipe: the columns of items and sets, and the run that is started from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, cast
+
+from contextual_bert.data.policies import SetPolicy
+from contextual_bert.errors import ConfigurationError, Message
+from contextual_bert.options import MAIN, SETS, Option
+from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TaskSettings, pipeline_code
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCompletion(TaskSettings):
+    """Predict the masked items of a set from the others.
+
+    Args:
+        items: column of items: a list a row, text with a separator between items, or one item a row with ``group_by``.
+        group_by: columns that name a set, where the table has one item a row: the rows of an order become its set. A
+            column that varies within a set is no context. Several columns name a set together, such as the customer
+            and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
+        policy: which items and sets are kept.
+        init_from: run directory to start from; its vocabulary is kept and new items are appended.
+        retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
+            so they are candidates no more.
+
+    Raises:
+        ConfigurationError: a column that is named twice, or settings that do not go together.
+
+    Example:
+        >>> SetCompletion(items="item", group_by="order").group_by
+        ('order',)
+    """
+
+    noun: ClassVar[str] = "sets of items"
+    has_items: ClassVar[bool] = True
+    reads_checkpoint: ClassVar[bool] = False
+    command: ClassVar[str] = "complete"
+    imported: ClassVar[str] = "CompletionPipeline"
+    kind: str = field(default="set_completion", init=False)
+    items: Annotated[
+        str,
+        Option(
+            "Column of items: a list a row, or text with --separator between items.",
+            MAIN,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ]
+    group_by: Annotated[
+        tuple[str, ...],
+        Option(
+            "Where the table has one item a row: the columns that name a set, such as order; repeatable or with "
+            "commas. A cell is then one item, unless --separator names another mark than the comma.",
+            SETS,
+            metavar="A,B",
+            is_of_data=True,
+        ),
+    ] = ()
+    policy: SetPolicy = field(default_factory=SetPolicy)
+    init_from: Annotated[
+        str | None,
+        Option(
+            "Run to start from: its vocabulary and schema are kept, new items appended.",
+            SETS,
+            metavar="RUN",
+            form="path",
+        ),
+    ] = None
+    retire_missing_items: Annotated[
+        bool,
+        Option(
+            "With --init-from: items of that run that the table lacks leave the vocabulary and are proposed no more.",
+            SETS,
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        # A single name is as good as a tuple of it.
+        names = (self.group_by,) if isinstance(cast(object, self.group_by), str) else tuple(self.group_by)
+        object.__setattr__(self, "group_by", names)
+        if self.items in names:
+            raise ConfigurationError(
+                "names the column of items",
+                setting="group_by",
+                value=names,
+                fix="Name the column that says which set a row belongs to.",
+            )
+        if len({*names}) < len(names):
+            raise ConfigurationError("names a column twice", setting="group_by", value=names, fix="Name it once.")
+        if self.retire_missing_items and self.init_from is None:
+            raise ConfigurationError(
+                "is about the items of an earlier run, and none is named",
+                setting="retire_missing_items",
+                value=True,
+                fix=Message("Name the run with {init_from}, or leave it out.", init_from=...),
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the column of items."""
+        return (self.items,)
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """Return ``group_by``."""
+        return self.group_by
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """Return the column of items."""
+        return (self.items,)
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Return the columns that name a set."""
+        return self.group_by
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of a new model of sets."""
+        return (*ALL_FIELDS, *SET_FIELDS, *NEW_FIELDS)
+
+    @property
+    def run_to_start_from(self) -> str | None:
+        """Return ``init_from``."""
+        return self.init_from
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that completes a set."""
+        return pipeline_code(self, '"items": ["...", "[MASK]"]', ", top_k=5", has_context=has_context)
+
+    def check_recipe(
+        self, *, customer: str | None, item_vectors: str | None, training: Mapping[str, Any], trained_weights: str
+    ) -> None:
+        """Raise ConfigurationError for a setting of a recipe that sets do not read."""
+        if customer == self.items:
+            raise ConfigurationError(
+                Message("and {items} are one column", items=self.items),
+                setting="customer",
+                value=customer,
+                fix="Give each a column of its own.",
+            )
+        if trained_weights != "all":
+            raise ConfigurationError(
+                "is for texts, where a checkpoint's weights are started from",
+                setting="trained_weights",
+                value=trained_weights,
+                fix="Give 'all', or leave it out.",
+            )

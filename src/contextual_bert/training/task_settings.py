@@ -1,0 +1,144 @@
+"""Base of the tasks of a recipe: which columns a task reads, and what its runs are asked with."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from contextual_bert import evaluation  # it imports numpy when it is used
+
+# Fields of a model's config that a recipe may set.
+ALL_FIELDS = ("attention_probs_dropout_prob", "hidden_dropout_prob", "initializer_range", "num_hidden_layers")
+NEW_FIELDS = (  # of a model all of whose weights are new
+    "hidden_act",
+    "hidden_size",
+    "intermediate_size",
+    "layer_norm_eps",
+    "max_position_embeddings",
+    "num_attention_heads",
+)
+SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "softmax_over", "tie_word_embeddings")
+TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """Base of the tasks of a recipe.
+
+    Attributes:
+        kind: the name of the task, a key of ``TASK_SETTINGS``.
+        noun: what is learned, in words.
+        has_items: True if the rows are sets of items; False if they are texts.
+        reads_checkpoint: True if models are made from a BERT checkpoint.
+        hub_tag: name of the task on the Hub.
+        command: the command that asks a finished run.
+        asked: options of ``command`` that an example of it has.
+        imported: what Python code imports from ``contextual_bert`` to ask a finished run.
+    """
+
+    noun: ClassVar[str]
+    has_items: ClassVar[bool]
+    reads_checkpoint: ClassVar[bool]
+    hub_tag: ClassVar[str] = "fill-mask"
+    command: ClassVar[str]
+    asked: ClassVar[tuple[str, ...]] = ()
+    imported: ClassVar[str]
+
+    kind: str = field(init=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that are read or learned, beside the context."""
+        return ()
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """Return the columns that put rows together, where the table has one item a row."""
+        return ()
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Return the columns of texts, which are read as they are spelt."""
+        return ()
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """Return the columns that name things."""
+        return ()
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Return the columns of which no cell may be missing."""
+        return ()
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of a model's config that a recipe may set."""
+        return ALL_FIELDS
+
+    @property
+    def run_to_start_from(self) -> str | None:
+        """Return the run whose vocabulary and weights are gone on from, where a field names one."""
+        return None
+
+    @property
+    def checkpoint_to_read(self) -> str | None:
+        """Return the checkpoint whose tokenizer, or weights, are read; None where none is named."""
+        return None
+
+    @property
+    def checkpoint_to_start_from(self) -> str | None:
+        """Return the checkpoint whose weights are started from; None where all weights are new."""
+        return None
+
+    @property
+    def tag_columns(self) -> tuple[str, str] | None:
+        """Return the columns of words and of labels, where a label may be a list of tags."""
+        return None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the names of the metrics by which the best epoch can be chosen."""
+        return evaluation.RANK_METRICS
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return f"learned {self.noun}"
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that asks a finished run; ``imported`` is what it imports."""
+        raise NotImplementedError
+
+    def check_recipe(
+        self, *, customer: str | None, item_vectors: str | None, training: Mapping[str, Any], trained_weights: str
+    ) -> None:
+        """Raise ConfigurationError for a setting of a recipe that this task does not read.
+
+        Args:
+            customer: column of the customers.
+            item_vectors: start of the items' vectors.
+            training: settings of the training.
+            trained_weights: which weights are trained.
+        """
+
+    def as_kind(self, kind: str) -> "TaskSettings":
+        """Return the task as the data show it; see ``Classification``."""
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, ``kind`` first."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+def pipeline_code(task: TaskSettings, query: str, further: str = "", *, has_context: bool) -> str:
+    """Return Python code that loads the pipeline of a task and asks it.
+
+    Args:
+        task: names the pipeline.
+        query: fields of the query.
+        further: arguments behind the query.
+        has_context: True if the query has a context.
+    """
+    asked = query + (', "context": {...}' if has_context else "")
+    name = task.imported
+    return f'pipeline = {name}.from_pretrained("path/to/this/folder")\npipeline({{{asked}}}{further})'
