@@ -134,6 +134,7 @@ class TablePlace:
         file: path of the table, if it came from one.
         row: counted from 0.
         column: name of the column.
+        lacking: names of the columns that the table does not have; the problem says them.
 
     Example:
         >>> TablePlace("days.csv", 3, "age").keys
@@ -143,11 +144,12 @@ class TablePlace:
     file: str | None = None
     row: int | None = None
     column: str | None = None
+    lacking: tuple[str, ...] = ()
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """File, row and column, as far as they are known."""
-        return tuple(key for key in (self.file, self.row, self.column) if key is not None)
+        """File, row and columns, as far as they are known."""
+        return tuple(key for key in (self.file, self.row, self.column, *self.lacking) if key is not None)
 
     def text(self, value: object, spelling: Spelling) -> str:
         """Return file, row and column as the beginning of a sentence; the row is named as an editor counts."""
@@ -294,6 +296,10 @@ class ContextualBertError(Exception):
     def advised(self, fix: str) -> Self:
         """Return the same error with a fix, where it has none."""
         return self if self.fix else self._with(fix=fix)
+
+    def further(self, advice: str) -> Self:
+        """Return the same error with more advice behind its own."""
+        return self._with(fix=joined(*([self.fix, " "] if self.fix else []), advice))
 
     def withheld(self) -> Self:
         """Return the same error without the value."""

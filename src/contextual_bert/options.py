@@ -38,7 +38,7 @@ class Option:
         metavar: what stands for the value; "" is the list of the allowed words, or the name of the type.
         form: how it is typed. "names" is a list with commas, or an option that is repeated; "texts" are values that
             may hold commas; "pairs" are NAME=VALUE. None follows from the field's type.
-        minimum: the smallest value, where there is one.
+        minimum, maximum: the smallest and the largest value, where there is one.
         has_default: False where ``--help`` names no default, because the command finds one.
         is_of_data: the option says what is read, so that commands before a training have it, too.
 
@@ -53,8 +53,20 @@ class Option:
     metavar: str = ""
     form: Form | None = None
     minimum: int | float | None = None
+    maximum: int | float | None = None
     has_default: bool = True
     is_of_data: bool = False
+
+    @property
+    def bounds(self) -> str:
+        """Return the allowed numbers in words.
+
+        Example:
+            >>> Option("Share of the rows.", SPLIT, minimum=0, maximum=1000).bounds
+            '0 to 1,000'
+        """
+        least, most = (f"{bound:,}" if bound is not None else "" for bound in (self.minimum, self.maximum))
+        return f"{least} to {most}" if least and most else f"{least} or more" if least else f"{most} or less"
 
 
 @dataclass(frozen=True)
@@ -126,10 +138,10 @@ def declared_options(settings: type) -> Mapping[str, DeclaredOption]:
 
 
 def check_declared(settings: object) -> None:
-    """Check the fields of a dataclass by what they declare: the words of a ``Literal``, the minimum of an ``Option``.
+    """Check the fields of a dataclass by what they declare: the words of a ``Literal``, the bounds of an ``Option``.
 
     Raises:
-        ConfigurationError: a word that is unknown, or a number below the minimum.
+        ConfigurationError: a word that is unknown, or a number out of bounds.
 
     Example:
         >>> @dataclasses.dataclass
@@ -138,15 +150,16 @@ def check_declared(settings: object) -> None:
         >>> check_declared(Sizes(2))
     """
     for name, declared in declared_options(type(settings)).items():
-        value, least = getattr(settings, name), declared.option.minimum
+        value, option = getattr(settings, name), declared.option
         if value is None:
             continue
         if declared.words and not declared.is_number_or_word and value not in declared.words:
             raise ConfigurationError(
                 "is unknown", setting=name, value=value, allowed=did_you_mean(value, declared.words)
             )
-        if least is not None and value < least:
-            raise ConfigurationError("is not allowed", setting=name, value=value, fix=f"Give {least:g} or more.")
+        is_below = option.minimum is not None and value < option.minimum
+        if is_below or (option.maximum is not None and value > option.maximum):
+            raise ConfigurationError("is not allowed", setting=name, value=value, fix=f"Give {option.bounds}.")
 
 
 def _declared(name: str, hint: Any, option: Option, default: object) -> DeclaredOption:

@@ -222,7 +222,7 @@ def write_predictions(
             if name is not None:
                 checked_column(table, name, file=str(data))
         except UnknownNameError as error:
-            raise UnknownNameError(f"{error} Name the right one with --{role}-column.") from error
+            raise error.further(f"Name the right one with --{role}-column.") from error
     is_whole = not reading_notes(table).dropped_rows
     if not is_whole:
         with naming(str(data)):

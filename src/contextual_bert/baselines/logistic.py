@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 
 from contextual_bert.context import Categorical, canonical_array
 from contextual_bert.context.columns import to_numbers
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, TablePlace, did_you_mean
 
 INVERSE_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_STEPS = 1000  # of the optimiser; scikit-learn's 100 are too few for many n-grams
@@ -216,7 +216,11 @@ class ContextColumns:
         absent = {*(feature.column for feature in self.categories), *self.numbers} - {*table.column_names}
         if absent:
             name = min(absent)
-            raise SchemaError(f"the context lacks the column {name!r}", allowed=did_you_mean(name, table.column_names))
+            raise SchemaError(
+                f"the context lacks the column {name!r}",
+                place=TablePlace(lacking=tuple(sorted(absent))),
+                allowed=did_you_mean(name, table.column_names),
+            )
         parts = [sparse.csr_matrix((table.num_rows, 0))]
         for feature in self.categories:
             ids = feature.encode(table[feature.column].combine_chunks()).values

@@ -23,7 +23,7 @@ from contextual_bert.context.ranges import Outside
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.withheld import withholding
-from contextual_bert.errors import SchemaError, did_you_mean
+from contextual_bert.errors import SchemaError, TablePlace, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
         names = ", ".join(repr(column) for column in absent)
         raise SchemaError(
             f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads",
+            place=TablePlace(lacking=tuple(absent)),
             allowed=did_you_mean(absent[0], table.column_names),
             fix="Rename the column, or infer the schema anew.",
         )

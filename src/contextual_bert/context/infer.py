@@ -28,7 +28,7 @@ from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import withholding
 from contextual_bert.context.written_numbers import DecimalMark
-from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, TablePlace, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
@@ -196,7 +196,9 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
     for column in (*exclude, *overrides, *sensitive, *named):
         if column not in table.column_names:
             raise UnknownNameError(
-                f"the table has no column {column!r}", allowed=did_you_mean(column, table.column_names)
+                f"the table has no column {column!r}",
+                place=TablePlace(lacking=(column,)),
+                allowed=did_you_mean(column, table.column_names),
             )
     astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
     if astray:

@@ -26,7 +26,7 @@ from contextual_bert.context.printed_lists import (
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.errors import DataError, Message, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, Message, TablePlace, UnknownNameError, did_you_mean
 
 __all__ = [
     "Flat",
@@ -93,7 +93,11 @@ def checked_column(table: pa.Table, name: str, *, file: str | None = None, compl
     """A column by its name; with `complete`, no cell of it may be missing."""
     if name not in table.column_names:
         where = f" in {file}" if file else ""
-        raise UnknownNameError(f"There is no column {name!r}{where}", allowed=did_you_mean(name, table.column_names))
+        raise UnknownNameError(
+            f"There is no column {name!r}{where}",
+            place=TablePlace(lacking=(name,)),
+            allowed=did_you_mean(name, table.column_names),
+        )
     column = table.column(name)
     if complete:
         missing = pc.is_null(column, nan_is_null=True)

@@ -20,7 +20,14 @@ from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.columns import checked_column, flatten_items, missed_separators
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError, place_of_row
+from contextual_bert.errors import (
+    ConfigurationError,
+    DataError,
+    SchemaError,
+    TablePlace,
+    UnknownNameError,
+    place_of_row,
+)
 
 __all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
 
@@ -96,14 +103,15 @@ class Groups:
             group, row = f"{self.name(error.row)}:", int(self.first_rows[error.row])
             raise error.about(group).moved(row=row) from error
         except (SchemaError, UnknownNameError) as error:
+            lacking = error.place.lacking if isinstance(error.place, TablePlace) else ()
             reasons = [
-                f" The column {name!r} was left out: {reason}."
+                f"The column {name!r} was left out: {reason}."
                 for name, reason in self.left_out.items()
-                if repr(name) in str(error)
+                if name in lacking
             ]
             if not reasons:
                 raise
-            raise type(error)(f"{error}{''.join(reasons)}") from error
+            raise error.further(" ".join(reasons)) from error
 
 
 def placing(groups: Groups | None) -> AbstractContextManager[None]:

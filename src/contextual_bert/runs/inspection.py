@@ -22,7 +22,7 @@ from contextual_bert.context.running import clock_of
 from contextual_bert.context.seasons import DATE
 from contextual_bert.data import Audit, SetTable, Split, TextTable
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, TablePlace, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
 from contextual_bert.runs.audits import audit_of
@@ -225,7 +225,9 @@ def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:
     for name in names:
         if name not in table.column_names:
             raise UnknownNameError(
-                f"There is no column {name!r} in {file}", allowed=did_you_mean(name, table.column_names)
+                f"There is no column {name!r} in {file}",
+                place=TablePlace(lacking=(name,)),
+                allowed=did_you_mean(name, table.column_names),
             )
 
 

@@ -19,7 +19,7 @@ from contextual_bert.context.infer import Customers, numbers_of_customers
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import Message, SchemaError, did_you_mean, joined
+from contextual_bert.errors import Message, SchemaError, TablePlace, did_you_mean, joined
 from contextual_bert.models import ContextualBertProcessor
 
 NUM_EXAMPLES = 5
@@ -34,6 +34,7 @@ def check_columns_of_run(schema: ContextSchema | None, table: pa.Table, *, run: 
         names = ", ".join(map(repr, absent))
         raise SchemaError(
             f"{file} lacks the context column{'s' if absent[1:] else ''} {names}, which {run} reads",
+            place=TablePlace(lacking=tuple(absent)),
             allowed=did_you_mean(absent[0], table.column_names),
             fix="Rename the column. Or add it empty: its values are then missing.",
         )

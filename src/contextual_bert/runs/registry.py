@@ -99,6 +99,7 @@ def keeps_weights(recipe: Recipe) -> bool:
     """Return True if the run keeps its model: that of a method, or of a baseline that is deployed.
 
     Example:
+        >>> from contextual_bert.training import SetCompletion
         >>> keeps_weights(Recipe(data="days.parquet", task=SetCompletion(items="items"), conditioning="bag"))
         False
     """
@@ -167,6 +168,7 @@ def check_read(base: Recipe, rows: Sequence[Recipe]) -> None:
     """Raise ConfigurationError for a setting of a whole comparison that no row of it reads.
 
     Example:
+        >>> from contextual_bert.training import SetCompletion
         >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items"))
         >>> check_read(base, [base])
     """
@@ -242,6 +244,7 @@ def check_recipe(recipe: Recipe) -> None:
     """Raise where a recipe cannot be trained whatever its table holds: before a large one is read.
 
     Example:
+        >>> from contextual_bert.training import SetCompletion
         >>> check_recipe(Recipe(data="days.parquet", task=SetCompletion(items="items")))
     """
     check_conditioning(recipe.conditioning)

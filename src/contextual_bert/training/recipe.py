@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
 from contextual_bert import context, training
-from contextual_bert.context.limits import MAX_CATEGORIES, MIN_CUSTOMERS
+from contextual_bert.context.limits import MAX_BUCKETS, MAX_CATEGORIES, MIN_CUSTOMERS
 from contextual_bert.data.policies import SetPolicy
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.errors import (
@@ -217,6 +217,7 @@ class Recipe:
             "out: one for each --min-customers of them.",
             CONTEXT,
             minimum=0,
+            maximum=MAX_BUCKETS,
             is_of_data=True,
         ),
     ] = None

@@ -4,7 +4,6 @@ import re
 from typing import cast
 
 from contextual_bert import data, evaluation  # they import numpy when used: a value that is not allowed comes first
-from contextual_bert.context.limits import MAX_BUCKETS
 from contextual_bert.errors import (
     NAME,
     ConfigurationError,
@@ -88,13 +87,6 @@ def check_recipe_settings(recipe: Recipe) -> None:
         raise ConfigurationError(
             f"the column {both[0]!r} is excluded, so no feature of it can be sensitive",
             fix="Leave one of the two out.",
-        )
-    if recipe.hash_buckets is not None and recipe.hash_buckets > MAX_BUCKETS:
-        raise ConfigurationError(
-            "is not allowed",
-            setting="hash_buckets",
-            value=recipe.hash_buckets,
-            fix=f"Give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown.",
         )
     if recipe.lora and recipe.trained_weights != "lora":
         raise ConfigurationError(

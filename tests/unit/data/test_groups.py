@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.data import Groups, SetPolicy, group_rows, read_sets, split_by_row
-from contextual_bert.data.columns import guessed_group
+from contextual_bert.data.columns import checked_column, guessed_group
 from contextual_bert.data.splits import Split
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, TablePlace, UnknownNameError
 
 LONG = pa.table(
     {
@@ -84,7 +84,14 @@ def test_errors_about_a_set_name_its_group_and_a_row_of_the_file() -> None:
     with pytest.raises(DataError, match=r"shop.csv, row 4, column 'age': order '9': no age"), found.placed():
         raise DataError("no age", file="shop.csv", row=2, column="age")
     with pytest.raises(SchemaError, match=r"lacks 'price'. The column 'price' was left out: it varies"), found.placed():
-        raise SchemaError("lacks 'price'.")
+        raise SchemaError("lacks 'price'", place=TablePlace(lacking=("price",)))
+    with pytest.raises(UnknownNameError) as caught, found.placed():
+        checked_column(found.table, "price", file="shop.csv")
+    assert caught.value.location == ("price",)
+    assert caught.value.fix.startswith("The column 'price' was left out")
+    with pytest.raises(UnknownNameError) as caught, found.placed():
+        raise UnknownNameError("There is no feature 'price'.")  # of something else
+    assert "left out" not in str(caught.value)
 
 
 def test_a_table_of_single_items_says_so_and_names_the_column_of_sets() -> None:

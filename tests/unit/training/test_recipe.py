@@ -197,3 +197,11 @@ def test_the_faster_dtype_is_stated_by_the_recipe(monkeypatch: pytest.MonkeyPatc
     without = Recipe.from_dict({**with_instructions.to_dict(), "dtype": "auto"})
     assert (with_instructions.dtype, without.dtype) == ("bfloat16", "float32")
     assert with_instructions.to_dict()["dtype"] == "bfloat16"
+
+
+@pytest.mark.parametrize("hash_buckets", [-1, (1 << 20) + 1])
+def test_a_number_out_of_its_bounds_is_told_with_both(hash_buckets: int) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Recipe(data="days.parquet", task=SetCompletion(items="items"), hash_buckets=hash_buckets)
+    assert (caught.value.location, caught.value.value) == (("hash_buckets",), hash_buckets)
+    assert caught.value.fix == "Give 0 to 1,048,576."
