@@ -159,7 +159,7 @@ def test_what_cannot_be_inferred_is_an_error(days, settings, error, message):
     ids=["words", "objects", "lists", "bytes"],
 )
 def test_lists_of_something_else_than_numbers_are_no_vectors(cells):
-    with pytest.raises(SchemaError, match="cannot be vector, which its override asks for: .* no list of numbers"):
+    with pytest.raises(SchemaError, match=r"cannot be vector, which its override asks for: .* no list of numbers"):
         infer_schema(pa.table({"tags": cells * 20}), overrides={"tags": "vector"})
 
 
