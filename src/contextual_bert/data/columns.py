@@ -36,6 +36,7 @@ __all__ = [
     "flatten_items",
     "guessed_group",
     "missed_separators",
+    "odd_keys",
     "odd_names",
     "quantities_in",
     "text_column",
@@ -351,14 +352,46 @@ def odd_names(names: pa.Array, *, what: str, each: str) -> list[str]:
     found = list[str]()
     if absent := written_missing(names):
         found.append(f"warning: {what} {', '.join(map(repr, absent))} may stand for a missing one, and each is {each}")
-    decimal = names.filter(pc.match_substring_regex(names, _WHOLE_WITH_DECIMALS))
-    whole = pc.replace_substring_regex(decimal, r"\.0+$", "")
-    is_twice = pc.is_in(whole, value_set=names)
-    pairs = [*zip(whole.filter(is_twice).to_pylist(), decimal.filter(is_twice).to_pylist(), strict=True)]
-    if pairs:
+    if pairs := _with_and_without_decimals(names):
         shown = "; ".join(f"{one!r} and {other!r}" for one, other in pairs[:_NUM_PAIRS])
         more = f"; and {len(pairs) - _NUM_PAIRS:,} more such" if len(pairs) > _NUM_PAIRS else ""
         found.append(f"warning: {what} {shown}{more} are one number, and each is {each} of its own")
+    return found
+
+
+def _with_and_without_decimals(names: pa.Array) -> list[tuple[str, str]]:
+    decimal = names.filter(pc.match_substring_regex(names, _WHOLE_WITH_DECIMALS))
+    whole = pc.replace_substring_regex(decimal, r"\.0+$", "")
+    is_twice = pc.is_in(whole, value_set=names)
+    return [*zip(whole.filter(is_twice).to_pylist(), decimal.filter(is_twice).to_pylist(), strict=True)]
+
+
+def odd_keys(names: pa.Array, *, column: str, each: str) -> list[str]:
+    """Return warnings about what names a customer or a group, as ``odd_names``, without naming one.
+
+    Args:
+        names: the distinct keys.
+        column: of the keys.
+        each: what each of them is taken for, such as "a customer".
+
+    Example:
+        >>> odd_keys(pa.array(["5", "5.0", "nan"]), column="who", each="a customer")
+        ["column 'who': 'nan' may stand for a missing one, and is a customer", \
+"column 'who': 1 whole number is spelt with and without decimals, and each spelling is a customer: write it in one way"]
+    """
+    found = list[str]()
+    if absent := written_missing(names):
+        verb = "is" if len(absent) == 1 else "each is"
+        found.append(
+            f"column {column!r}: {', '.join(map(repr, absent))} may stand for a missing one, and {verb} {each}"
+        )
+    if num_pairs := len(_with_and_without_decimals(names)):
+        numbers = "1 whole number is" if num_pairs == 1 else f"{num_pairs:,} whole numbers are"
+        it = "it" if num_pairs == 1 else "them"
+        found.append(
+            f"column {column!r}: {numbers} spelt with and without decimals, and each spelling is {each}: write {it} in "
+            "one way"
+        )
     return found
 
 

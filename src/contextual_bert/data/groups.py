@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, without_value
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
-from contextual_bert.data.columns import checked_column, flatten_items, missed_separators
+from contextual_bert.data.columns import checked_column, flatten_items, missed_separators, odd_keys
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.errors import (
@@ -184,6 +184,8 @@ def group_rows(
         slips += _returns_in(name, cells, file=file)
         if name in by:
             kept[name] = cells.take(pa.array(first_rows))
+            keys = canonical_array(kept[name]).unique()
+            slips += [f"warning: {told}" for told in odd_keys(keys, column=name, each="a group")]
             continue
         own_values = _value_rows(cells, group_of, first_rows)
         varying = own_values.varying

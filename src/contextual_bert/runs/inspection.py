@@ -29,6 +29,7 @@ from contextual_bert.runs.audits import audit_of
 from contextual_bert.runs.prepared_data import make_split
 from contextual_bert.runs.run_schema import (
     alike_values,
+    customer_warnings,
     inferred,
     leak_lines,
     not_context,
@@ -172,7 +173,12 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
         num_rows=len(training),
         reading=(*rows.lines(), *examples.lines(), *look.lines),
         basis=(sentence, *by_time_lines(recipe, found, training.table, overrides, split=split)),
-        faults=(*faults, *found.warnings(), *alike_values(found.schema, training.table)),
+        faults=(
+            *faults,
+            *customer_warnings(recipe, examples.table),
+            *found.warnings(),
+            *alike_values(found.schema, training.table),
+        ),
     )
 
 

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from contextual_bert.context import ContextSchema, InferredSchema, alike_warning
 from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.context.running import follows_in_time
+from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data import Audit, Split
+from contextual_bert.data.columns import checked_column, odd_keys
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
@@ -234,3 +236,11 @@ def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
             names = sorted(feature.distinct_values(training.column(feature.column).combine_chunks()))
             found += alike_warning(names, what=f"context {feature.name!r}:", each="a value")
     return found
+
+
+def customer_warnings(recipe: Recipe, table: pa.Table) -> list[str]:
+    """Return warnings about customers in two spellings, or called as a missing value is; none where none are named."""
+    if recipe.customer is None or recipe.customer not in table.column_names:
+        return []
+    names = canonical_array(checked_column(table, recipe.customer)).drop_null().unique()
+    return [f"warning: {told}" for told in odd_keys(names, column=recipe.customer, each="a customer")]

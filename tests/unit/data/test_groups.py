@@ -213,3 +213,13 @@ def test_returned_goods_and_lines_of_totals_are_told() -> None:
     assert any("'TOTAL:' is in 1 set" in line and "drop_items=['TOTAL:']" in line for line in report.lines())
     without = read_sets(groups.table, items="item", policy=SetPolicy(drop_items=("TOTAL:",))).report
     assert not any("totals" in line for line in without.lines())
+
+
+def test_groups_in_two_spellings_are_said() -> None:
+    table = pa.table({"order": ["7", "8", "7.0", "8.0"], "item": ["coat", "hat", "bag", "sock"]})
+    assert grouped(table).table.num_rows == 4
+    assert grouped(table).remarks == (
+        "warning: column 'order': 2 whole numbers are spelt with and without decimals, and each spelling is a group: "
+        "write them in one way",
+    )
+    assert grouped(LONG).remarks == ()

@@ -6,7 +6,7 @@ import pytest
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import DataError, UnknownNameError
-from contextual_bert.runs import make_split
+from contextual_bert.runs import make_split, prepare
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.training import Recipe, SetCompletion
 
@@ -88,3 +88,20 @@ def test_large_whole_numbers_are_audited_and_inspected() -> None:
     found = inspect_table(RECIPE, source=table(big=[2**62 + row % 3 for row in range(200)]))
     assert found.schema is not None
     assert found.schema.names == ("big",)
+
+
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        ([f"{row // 2}{'.0' if row % 2 else ''}" for row in range(200)], "100 whole numbers are spelt with and"),
+        (["nan" if row % 9 == 0 else f"c{row}" for row in range(200)], "'nan' may stand for a missing one, and is a"),
+    ],
+    ids=["decimals", "nan"],
+)
+def test_customers_in_two_spellings_are_said_without_a_name(who: list[str], said: str) -> None:
+    source = table().set_column(1, "who", pa.array(who))
+    ready = prepare(RECIPE, source=source)
+    for warnings in (inspect_table(RECIPE, source=source).faults, ready.remarks):
+        (warning,) = (line for line in warnings if line.startswith("warning: column 'who'"))
+        assert said in warning
+    assert not [line for line in prepare(RECIPE, source=table()).remarks if "column 'who'" in line]

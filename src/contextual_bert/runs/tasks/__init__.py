@@ -8,7 +8,7 @@ from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.audits import audit_of
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines
 from contextual_bert.runs.prepared_data import beside_context, make_split
-from contextual_bert.runs.run_schema import alike_values, customers_in, schema_of, without_leaks
+from contextual_bert.runs.run_schema import alike_values, customer_warnings, customers_in, schema_of, without_leaks
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.tasks.base import Task
 from contextual_bert.runs.tasks.classification import ClassificationTask
@@ -115,7 +115,13 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
         split=split,
         examples=examples,
         origin=rows.without_rows(),
-        remarks=(*remarks, *told, *alike_values(schema, training.table), *outside),
+        remarks=(
+            *remarks,
+            *told,
+            *customer_warnings(recipe, examples.table),
+            *alike_values(schema, training.table),
+            *outside,
+        ),
         leaks=leaks,
         leaking=leaking,
         **own,
