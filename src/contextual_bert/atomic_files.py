@@ -66,12 +66,13 @@ def _partial_name(path: Path) -> str:
 
 @contextmanager
 def _named(partial: Path, path: Path) -> Generator[None]:
-    """Let an error about what is begun name what it was to become."""
+    """Let an error about what is begun, or about a file in it, name what it was to become."""
     try:
         yield
     except OSError as error:
-        if error.filename == str(partial):
-            error.filename = str(path)
+        begun = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes | Path) else None
+        if begun is not None and begun.is_relative_to(partial):
+            error.filename = str(path / begun.relative_to(partial))
         raise
 
 
@@ -115,14 +116,15 @@ def replacing_directory(directory: Path, *, last: str | None = None) -> Generato
         ['report.md']
     """
     partial = directory / f".partial-{secrets.token_hex(4)}"
-    partial.mkdir(parents=True)
     try:
-        yield partial
-        share_files(partial)
-        with locked_folder(directory, wait_seconds=SECONDS_TO_WAIT):
-            if last is not None:
-                (directory / last).unlink(missing_ok=True)
-            for path in sorted(partial.iterdir(), key=lambda path: path.name == last):
-                path.replace(directory / path.name)
+        with _named(partial, directory):
+            partial.mkdir(parents=True)
+            yield partial
+            share_files(partial)
+            with locked_folder(directory, wait_seconds=SECONDS_TO_WAIT):
+                if last is not None:
+                    (directory / last).unlink(missing_ok=True)
+                for path in sorted(partial.iterdir(), key=lambda path: path.name == last):
+                    path.replace(directory / path.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -82,16 +82,16 @@ def command(
     check_reads({**given, "data": data}, ("data",))
     if data is not None:
         check_tables(data)
-    from contextual_bert.runs.run_directories import load_recipe
+    from contextual_bert.runs.run_directories import finished_run
 
-    recipe = load_recipe(directory)
+    run = finished_run(directory)
 
     from contextual_bert.runs.permutation_importance import attribute_missing, attribute_run
     from contextual_bert.runs.report_files import write_attribution
     from contextual_bert.training import counting
 
     asked = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides = evaluation_overrides(asked, given, reading=recipe.reading, group_by=group_by)
+    overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
     with counting(f"scoring with each feature {'permuted' if replace == 'permute' else 'missing'}") as progress:
         how: dict[str, Any] = {
             "overrides": {**overrides, "device": device, "dtype": dtype},
@@ -100,9 +100,9 @@ def command(
             "progress": progress,
         }
         if replace == "missing":
-            found = attribute_missing(directory, **how)
+            found = attribute_missing(run, **how)
         else:
-            found = attribute_run(directory, num_permutations=permutations, **how)
+            found = attribute_run(run, num_permutations=permutations, **how)
     remark(*map(in_options, found.lines))
     if output_format == "json":
         show_json_text(found.importances.to_json())

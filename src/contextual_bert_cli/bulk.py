@@ -1,5 +1,6 @@
 """``complete --data``: all rows of a table, in this process or on a Ray cluster."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,11 @@ def chosen_cluster(
         )
     if not is_wanted:
         return None
+    if find_spec("ray") is None:
+        raise ConfigurationError(
+            "--ray needs Ray Data, which is not installed here",
+            fix="Run: pip install 'contextual-bert[distributed]'. Or leave it out.",
+        )
     from contextual_bert.inference import RayCluster
 
     return RayCluster(address=address, num_workers=workers, device=device)

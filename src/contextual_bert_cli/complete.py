@@ -200,7 +200,7 @@ def command(
         raise ConfigurationError(
             "--joint belongs to --set and --input", fix="With --data each blank is filled by itself."
         )
-    check_folder(directory)
+    check_folder(directory, takes_exports=True)
     check_reads(choices, ("catalogue", "data"))
     reading = reading_of(choices)
     cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)

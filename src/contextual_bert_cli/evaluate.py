@@ -60,9 +60,9 @@ def command(
     check_output_path(output)
     checked_part(part)
     check_folder(directory)
-    from contextual_bert.runs.run_directories import load_recipe
+    from contextual_bert.runs.run_directories import finished_run
 
-    recipe = load_recipe(directory)
+    run = finished_run(directory)
     check_reads({**given, "data": data}, ("data",))
     if data is not None:
         check_tables(data)
@@ -71,12 +71,12 @@ def command(
     from contextual_bert.training import counting
 
     asked = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides = evaluation_overrides(asked, given, reading=recipe.reading, group_by=group_by)
+    overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
     if scored_tokens is not None:
         overrides["scored_tokens"] = number_or_all(scored_tokens, option="--scored-tokens")
     with counting("scoring") as progress:
         found = evaluate_run(
-            directory,
+            run,
             overrides={**overrides, "device": device, "dtype": dtype},
             part=part,
             batch_size=batch_size,
@@ -93,4 +93,4 @@ def command(
         from contextual_bert.runs.report_files import write_report  # draws: not needed without a folder
 
         remark(f"wrote {', '.join(str(path) for path in write_report(found, output))}")
-    next_commands(use_of(recipe, directory))
+    next_commands(use_of(run.recipe, directory))

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings
 
 
-def check_folder(directory: Path) -> None:
-    """Raise RunDirectoryError where a folder is neither a run nor an export. What loads it is imported afterwards."""
+def check_folder(directory: Path, *, takes_exports: bool = False) -> None:
+    """Raise RunDirectoryError where a folder is no run. What loads it is imported afterwards.
+
+    Args:
+        directory: the folder.
+        takes_exports: True where an export will do, too.
+    """
     from contextual_bert.inference.saved_files import check_trained
 
-    check_trained(directory)
+    check_trained(directory, takes_exports=takes_exports)
     load_arrow()
 
 
@@ -45,7 +50,7 @@ def load_pipeline(
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe
 
-    check_folder(directory)
+    check_folder(directory, takes_exports=True)
     if (directory / RECORD_FILE).is_file():
         from contextual_bert import OnnxCompletionPipeline
 

@@ -22,7 +22,7 @@ from contextual_bert_cli.output import (
 from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
-from contextual_bert_cli.recipes import check_reads, check_tables, reading_of_run, reading_over, text_task_of_run
+from contextual_bert_cli.recipes import check_reads, check_tables, reading_over, recipe_of_run
 from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
@@ -89,13 +89,15 @@ def command(
     given: Mapping[str, Any],
 ) -> None:
     """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
+    from contextual_bert.data import ReadSettings
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.models.truncation import Truncation
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
     check_text_folder(directory)
-    task = text_task_of_run(directory)
+    recipe = recipe_of_run(directory)
+    task = recipe.text_task if recipe is not None and not recipe.task.has_items else None
     if truncation is not None:
         checked(truncation, get_args(Truncation), option="--truncation")
     kept: Any = truncation or (task.truncation if task is not None else None)
@@ -124,7 +126,8 @@ def command(
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
             raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read", fix="Give words.")
-    own, reading = read_context(context), reading_over(reading_of_run(directory), given)
+    trained = recipe.reading if recipe is not None else ReadSettings()
+    own, reading = read_context(context), reading_over(trained, given)
 
     from contextual_bert import QuestionAnsweringPipeline, TextPipeline
     from contextual_bert.training import chosen_device

@@ -238,20 +238,11 @@ def known_item(directory: Path, separator: str) -> str:
     return next((item for item in items if separator not in item and item == item.strip()), items[0])
 
 
-def text_task_of_run(directory: Path) -> "AnyTextTask | None":
-    """Return the text task of a run, or None for a run on sets and for a model without a recipe."""
+def recipe_of_run(directory: Path) -> "Recipe | None":
+    """Return the recipe of a run; None of a model without one."""
     from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
-    found = Recipe.load(directory) if (directory / RECIPE_FILE).is_file() else None
-    return found.text_task if found is not None and not found.task.has_items else None
-
-
-def reading_of_run(directory: Path) -> "ReadSettings":
-    """Return the reading settings of a run's table. A folder without a recipe has the defaults."""
-    from contextual_bert.data import ReadSettings
-    from contextual_bert.training.recipe import RECIPE_FILE, Recipe
-
-    return Recipe.load(directory).reading if (directory / RECIPE_FILE).is_file() else ReadSettings()
+    return Recipe.load(directory) if (directory / RECIPE_FILE).is_file() else None
 
 
 def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) -> None:

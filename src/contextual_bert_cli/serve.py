@@ -110,7 +110,7 @@ def command(
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
     choices = dict(locals())
     check_reads(choices, ("catalogue",))
-    check_folder(directory)
+    check_folder(directory, takes_exports=True)
     try:
         from contextual_bert.server import ServerSettings, create_app, exposure, serve, tried
     except ModuleNotFoundError as error:

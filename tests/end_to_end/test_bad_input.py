@@ -290,7 +290,7 @@ def test_faulty_run_directories(
 
 
 def test_what_is_no_run_directory(command: Any, finished: Path, tmp_path: Path) -> None:
-    refused(command("complete", tmp_path / "nowhere", "--set", "a"), "nowhere", "no run directory", "--output")
+    refused(command("complete", tmp_path / "nowhere", "--set", "a"), "nowhere", "does not exist", "--output", "export")
     (tmp_path / "file.csv").touch()
     refused(command("evaluate", tmp_path / "file.csv"), "file.csv is a file", "--output of train")
     recipe = Recipe(data="x.parquet", task=SetCompletion(items="items"), conditioning="bag")
@@ -337,7 +337,7 @@ def test_faulty_attributions(command: Any, table: Path, finished: Path, tmp_path
     refused(command("attribute", finished, "--format", "jsn", *output), "jsn", "Did you mean 'json'")
     refused(command("attribute", finished, "--permutations", 0, *output), "--permutations")
     refused(command("attribute", finished, "--data", tmp_path / "no.parquet", *output), "no.parquet", "no such file")
-    refused(command("attribute", tmp_path / "nowhere", *output), "nowhere", "no run directory")
+    refused(command("attribute", tmp_path / "nowhere", *output), "nowhere", "does not exist", "--output of train")
     other = tmp_path / "other.parquet"
     pq.write_table(pq.read_table(table).slice(0, 50), other)
     refused(command("attribute", finished, "--data", other, "--part", "test", *output), "which split", "--split")

@@ -69,3 +69,13 @@ def test_looking_at_a_place_leaves_nothing(tmp_path: Path) -> None:
     for path in (tmp_path / "new" / "table.parquet", tmp_path / "table.parquet", tmp_path):
         check_can_be_made(path)
     assert not [*tmp_path.iterdir()]
+
+
+def test_errors_name_the_folder_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, replacing_directory(tmp_path / "results") as folder:
+        (folder / "pictures" / "curve.png").write_bytes(b"")
+    assert caught.value.filename == str(tmp_path / "results" / "pictures" / "curve.png")
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError) as begun, replacing_directory(tmp_path / "file"):
+        pytest.fail("a file is no folder")
+    assert ".partial" not in str(begun.value)

@@ -15,7 +15,6 @@ from contextual_bert.manifest import (
     MODEL_FILES,
     RECIPE_FILE,
     RESULT_FILES,
-    check_has_recipe,
     check_manifest,
     check_readable,
     check_recipe_format,
@@ -112,8 +111,12 @@ def _check_vocabulary(path: Path, content: dict[str, Any]) -> None:
         names[number] = name
 
 
-def check_run(directory: str | Path) -> None:
+def check_run(directory: str | Path, *, fix: str = "Name the folder of a run, the --output of train.") -> None:
     """Raise RunDirectoryError where a run was interrupted, or where a file stands in the place of a folder.
+
+    Args:
+        directory: folder of a run.
+        fix: what to name in place of a file.
 
     Example:
         >>> check_run("runs/verdict")
@@ -124,25 +127,37 @@ def check_run(directory: str | Path) -> None:
     except OSError as error:
         raise unreadable(directory, error) from error
     if is_file:
-        raise RunDirectoryError(f"{directory} is a file", fix="Name the folder of a run, the --output of train.")
+        raise RunDirectoryError(f"{directory} is a file", fix=fix)
     if not is_complete and (folder / "checkpoints" / "recipe.json").is_file():
         raise RunDirectoryError(
             f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
         )
 
 
-def check_trained(directory: str | Path) -> None:
-    """Raise RunDirectoryError unless a folder holds a run or an export, by the names of its files.
+def check_trained(directory: str | Path, *, takes_exports: bool = True) -> None:
+    """Raise RunDirectoryError unless a folder holds a run, or an export, by the names of its files.
+
+    Args:
+        directory: the folder.
+        takes_exports: False where an export will not do.
 
     Example:
         >>> check_trained("runs/no-run")
         Traceback (most recent call last):
         contextual_bert.errors.RunDirectoryError: ...
     """
-    check_run(directory)
-    folder = Path(directory)
-    if not (folder / RECORD_FILE).is_file():
-        check_has_recipe(folder)
+    folder, further = Path(directory), ", or that of an export" if takes_exports else ""
+    fix = f"Name the folder of a run, the --output of train{further}."
+    check_run(folder, fix=fix)
+    if not folder.is_dir():
+        raise RunDirectoryError(f"{directory} does not exist", fix=fix)
+    if (folder / RECORD_FILE).exists() or (folder / RECIPE_FILE).exists():
+        return
+    if takes_exports:
+        problem = f"{directory} is neither a run nor an export: it has no {RECIPE_FILE} and no {RECORD_FILE}"
+    else:
+        problem = f"{directory} is no run directory: it has no {RECIPE_FILE}"
+    raise RunDirectoryError(problem, fix=fix)
 
 
 def check_recipe(directory: str | Path) -> None:

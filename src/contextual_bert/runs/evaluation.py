@@ -28,7 +28,7 @@ from contextual_bert.runs.evaluator import (
     shuffled_lines,
     split_for,
 )
-from contextual_bert.runs.run_directories import load_recipe
+from contextual_bert.runs.run_directories import FinishedRun, finished_run
 from contextual_bert.runs.run_files import IN_MEMORY, resolved_in
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import TASKS
@@ -36,7 +36,7 @@ from contextual_bert.training import chosen_dtype
 
 
 def load_evaluation(
-    directory: Path,
+    directory: Path | FinishedRun,
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
@@ -46,7 +46,7 @@ def load_evaluation(
     """Load a finished run, on sets or texts, and read what it is evaluated on.
 
     Args:
-        directory: the run directory.
+        directory: the run directory; or what ``finished_run`` gave for it.
         overrides: fields of the recipe that are others here: ``data``, ``items``, ``customer``, ``split``, ``device``,
             ``dtype``; and ``scored_tokens`` of a task on hidden tokens.
         part: train, validation or test of the split, or "all" rows; None: the test part where the table is the run's,
@@ -58,7 +58,7 @@ def load_evaluation(
         RunDirectoryError: the directory is incomplete, from another version, or without weights.
         DataError, SchemaError, UnknownNameError: the table does not fit the run, or was in memory and is not given.
     """
-    own = load_recipe(directory)
+    directory, own = finished_run(directory)
     is_own_table = source is None and (overrides or {}).get("data", own.data) == own.data
     if is_own_table and resolved_in(directory, IN_MEMORY) and not Path(own.data).exists():
         raise DataError(
@@ -115,7 +115,7 @@ def load_evaluation(
 
 
 def evaluate_run(
-    directory: Path,
+    directory: Path | FinishedRun,
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
@@ -129,7 +129,7 @@ def evaluate_run(
     given the true ones.
 
     Args:
-        directory: the run directory.
+        directory: the run directory; or what ``finished_run`` gave for it.
         overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
         progress: called with (rows done, rows in all).
 

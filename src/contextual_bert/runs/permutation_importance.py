@@ -30,7 +30,7 @@ from contextual_bert.runs.evaluation import load_evaluation
 from contextual_bert.runs.evaluator import Evaluator, Progress
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
-from contextual_bert.runs.run_directories import load_recipe
+from contextual_bert.runs.run_directories import FinishedRun, finished_run
 from contextual_bert.runs.shifts import constant_features
 
 _TAKE_AWAY = ", or call each feature missing (--replace missing, in Python attribute_missing)"
@@ -52,7 +52,7 @@ class Attribution:
 
 
 def attribute_run(
-    directory: Path,
+    directory: Path | FinishedRun,
     *,
     num_permutations: int = 1,
     seed: int = 0,
@@ -69,7 +69,7 @@ def attribute_run(
     named and have no figure: ``attribute_missing`` judges them.
 
     Args:
-        directory: the run directory.
+        directory: the run directory; or what ``finished_run`` gave for it.
         num_permutations: of each feature; the mean of more is less a matter of chance.
         seed: of the permutations.
         overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
@@ -92,7 +92,7 @@ def attribute_run(
 
 
 def attribute_missing(
-    directory: Path,
+    directory: Path | FinishedRun,
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
@@ -106,7 +106,7 @@ def attribute_missing(
     never lacked a feature, its state missing was never learned.
 
     Args:
-        directory: the run directory.
+        directory: the run directory; or what ``finished_run`` gave for it.
         overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
         progress: called with (rows done, rows in all).
 
@@ -128,7 +128,7 @@ class _Replacing(NamedTuple):
 
 
 def _attribution(
-    directory: Path,
+    directory: Path | FinishedRun,
     how: _Replacing,
     *,
     overrides: Mapping[str, Any] | None,
@@ -138,17 +138,17 @@ def _attribution(
     progress: Progress | None,
 ) -> Attribution:
     """Score a run with each feature replaced, and all together."""
-    recipe = load_recipe(directory)
-    if not has_context(recipe):
+    run = finished_run(directory)
+    if not has_context(run.recipe):
         raise ConfigurationError(
             Message(
-                f"{directory} was trained with {{conditioning}}, which reads no context: there is no feature to "
+                f"{run.directory} was trained with {{conditioning}}, which reads no context: there is no feature to "
                 "attribute anything to",
-                conditioning=recipe.conditioning,
+                conditioning=run.recipe.conditioning,
             ),
             fix="Name the run of another method.",
         )
-    data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
+    data = load_evaluation(run, overrides=overrides, part=part, source=source, batch_size=batch_size)
     dataset = data.dataset
     if how.by == "permute" and len(dataset) < 2:
         name = data.settings.set_name
@@ -161,7 +161,7 @@ def _attribution(
     read = {name: tensor for name, tensor in dataset.context.items() if name not in data.silenced}
     if not read:
         raise DataError(
-            f"{directory} silenced each field of its context ({', '.join(data.silenced)}): it reads none to judge",
+            f"{run.directory} silenced each field of its context ({', '.join(data.silenced)}): it reads none to judge",
             file=data.recipe.data,
             fix="Train with field_selection='off'.",
         )

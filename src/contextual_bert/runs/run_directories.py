@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
@@ -120,6 +120,27 @@ def load_recipe(directory: Path) -> Recipe:
             fix="Name the run of a method.",
         )
     return recipe
+
+
+class FinishedRun(NamedTuple):
+    """The folder of a finished run, with its recipe.
+
+    Args:
+        directory: the folder.
+        recipe: as ``load_recipe`` gave it.
+    """
+
+    directory: Path
+    recipe: Recipe
+
+
+def finished_run(directory: Path | FinishedRun) -> FinishedRun:
+    """Return a run with its recipe, which is loaded unless it was.
+
+    Raises:
+        RunDirectoryError: as ``load_recipe``.
+    """
+    return directory if isinstance(directory, FinishedRun) else FinishedRun(directory, load_recipe(directory))
 
 
 def remember_recipe(output: Path, recipe: Recipe, *, digests: Mapping[str, str], num_devices: int) -> None:

@@ -1,12 +1,12 @@
-"""Where torch is not installed, a run says so and what to do; an export needs none."""
+"""Where torch or Ray is not installed, a command says so and what to do; an export needs none."""
 
 from importlib import util
 from pathlib import Path
 
 import pytest
 
-from contextual_bert.errors import ConfigurationError
-from contextual_bert_cli import pipelines
+from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert_cli import bulk, pipelines
 
 
 def test_a_run_without_torch_says_what_to_name_or_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,3 +14,22 @@ def test_a_run_without_torch_says_what_to_name_or_install(tmp_path: Path, monkey
     monkeypatch.setattr(pipelines, "find_spec", lambda name: None if name == "torch" else util.find_spec(name))
     with pytest.raises(ConfigurationError, match=r"is a run, and torch, .* Name the folder of an export"):
         pipelines.load_pipeline(tmp_path, device="auto", catalogue=None)
+
+
+def test_ray_says_what_to_install_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "find_spec", lambda name: None if name == "ray" else util.find_spec(name))
+    with pytest.raises(ConfigurationError) as caught:
+        bulk.chosen_cluster(True, address=None, workers=None, device="auto", has_table=True)
+    assert "contextual-bert[distributed]" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("takes_exports", "told"), [(True, "neither a run nor an export"), (False, "no run directory")]
+)
+def test_a_wrong_folder_is_told_with_what_would_do(tmp_path: Path, takes_exports: bool, told: str) -> None:
+    with pytest.raises(RunDirectoryError, match=told) as caught:
+        pipelines.check_folder(tmp_path, takes_exports=takes_exports)
+    assert ("export" in caught.value.fix) == takes_exports
+    with pytest.raises(RunDirectoryError, match="does not exist") as caught:
+        pipelines.check_folder(tmp_path / "nowhere", takes_exports=takes_exports)
+    assert ("export" in caught.value.fix) == takes_exports
