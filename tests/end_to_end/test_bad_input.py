@@ -9,20 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
 from contextual_bert.context import Categorical, ContextSchema, Numerical
 from contextual_bert.runs.run_directories import remember_recipe
 from contextual_bert.training import Recipe, SetCompletion
-
-
-def refused(result: Result, *expected: str) -> None:
-    """Exit code 2 and one paragraph on stderr that holds all of these."""
-    assert result.exit_code == 2, (result.output, result.exception)
-    assert "Traceback" not in result.output
-    assert result.stdout == ""
-    lacking = [text for text in expected if text not in result.stderr]
-    assert not lacking, f"{lacking} not in: {result.stderr}"
+from tests.end_to_end.refusals import At, refused
 
 
 def write(path: Path, **columns: object) -> Path:
@@ -38,23 +29,35 @@ SETS = [["a", "b"], ["b", "c"], ["a", "c"]] * 20
 WHO = [str(number) for number in range(60)]
 
 TABLES = {
-    "empty file": ({}, ("days.parquet", "0 bytes")),
-    "empty sets": ({"items": [[]] * 60, "who": WHO}, ("days.parquet", "'items'", "empty in the table", "Loosen")),
+    "empty file": ({}, ("days.parquet", "0 bytes", At("days.parquet"))),
+    "empty sets": (
+        {"items": [[]] * 60, "who": WHO},
+        ("days.parquet", "'items'", "empty in the table", "Loosen", At("days.parquet", "items")),
+    ),
     "longer sets": (
         {"items": [["a", "b", "c", "d"]] * 60, "who": WHO},
-        ("days.parquet", "'items'", "60 with more than 3 items", "Loosen"),
+        ("days.parquet", "'items'", "60 with more than 3 items", "Loosen", At("days.parquet", "items")),
     ),
     "duplicates": (
         {"items": [["a", "b"]] * 59 + [["c", "c"]], "who": WHO},
-        ("days.parquet", "row 60", "'items'", "'c'", "--duplicates drop"),
+        ("days.parquet", "row 60", "'items'", "'c'", "--duplicates drop", At("days.parquet", 59, "items")),
     ),
-    "missing item": ({"items": [["a", "b"]] * 59 + [["c", None]], "who": WHO}, ("row 60", "item 2 of 2", "null")),
-    "missing customer": ({"items": SETS, "who": [*WHO[:-1], None]}, ("days.parquet", "row 60", "'who'", "missing")),
+    "missing item": (
+        {"items": [["a", "b"]] * 59 + [["c", None]], "who": WHO},
+        ("row 60", "item 2 of 2", "null", At("days.parquet", 59, "items")),
+    ),
+    "missing customer": (
+        {"items": SETS, "who": [*WHO[:-1], None]},
+        ("days.parquet", "row 60", "'who'", "missing", At("days.parquet", 59, "who")),
+    ),
     "infinite context": (
         {"items": SETS, "who": WHO, "age": [20.0, 30.0, 40.0] * 19 + [1.0, 2.0, float("inf")]},
-        ("days.parquet", "row 60", "'age'", "inf"),
+        ("days.parquet", "row 60", "'age'", "inf", At("days.parquet", 59, "age")),
     ),
-    "items of the wrong type": ({"items": [{"x": 1}] * 60, "who": WHO}, ("'items'", "struct", "list of strings")),
+    "items of the wrong type": (
+        {"items": [{"x": 1}] * 60, "who": WHO},
+        ("'items'", "struct", "list of strings", At("days.parquet", "items")),
+    ),
 }
 
 
@@ -74,54 +77,61 @@ def test_faulty_tables(command: Any, tmp_path: Path, name: str, verb: str) -> No
 
 def test_a_missing_file_names_its_neighbours(command: Any, table: Path, tmp_path: Path) -> None:
     result = command("train", table.with_name("outfit.parquet"), *command.small, "--output", tmp_path / "run")
-    refused(result, "outfit.parquet", "no such file", "Did you mean 'outfits.parquet'")
+    refused(result, "outfit.parquet", "no such file", "Did you mean 'outfits.parquet'", At("outfit.parquet"))
 
 
 def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "days.jsonl", items=SETS, who=WHO)
     path.write_text(path.read_text("utf-8") + '{"items": ["a"], "who"\n', encoding="utf-8")
-    refused(command("inspect", path, "--items", "items", "--output", tmp_path / "s.json"), "days.jsonl, line 61")
+    refused(
+        command("inspect", path, "--items", "items", "--output", tmp_path / "s.json"),
+        "days.jsonl, line 61",
+        At("days.jsonl", 60),
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--items", "itmes"), ("'itmes'", "Did you mean 'items'", "outfits.parquet")),
-        (("--customer", "customerid"), ("'customerid'", "Did you mean 'customer_id'")),
-        (("--split", "split.json", "--validation", "0.3"), ("--validation 0.3", "--split split.json names one")),
+        (("--items", "itmes"), ("'itmes'", "Did you mean 'items'", "outfits.parquet", At("itmes"))),
+        (("--customer", "customerid"), ("'customerid'", "Did you mean 'customer_id'", At("customerid"))),
+        (
+            ("--split", "split.json", "--validation", "0.3"),
+            ("--validation 0.3", "--split split.json names one", At("validation")),
+        ),
         (("--init-from", "nowhere", "--exclude", "age", "--conditioning", "none"), ("--exclude", "--init-from brings")),
-        (("--exclude", "contry"), ("'contry'", "Did you mean 'country'")),
+        (("--exclude", "contry"), ("'contry'", "Did you mean 'country'", At("contry"))),
         (("--conditioning", "globl_state"), ("'globl_state'", "Did you mean 'global_state'")),
-        (("--device", "gpu"), ("--device gpu", "auto")),
-        (("--dtype", "float16"), ("--dtype float16", "bfloat16")),
-        (("--split-by", "custmer"), ("--split-by custmer", "Did you mean 'customer'")),
-        (("--split-by", "time"), ("time", "--time")),
-        (("--longer", "smaple", "--max-size", "3"), ("--longer smaple", "Did you mean 'sample'")),
-        (("--duplicates", "keeep"), ("--duplicates keeep", "Did you mean 'keep'")),
+        (("--device", "gpu"), ("--device gpu", "auto", At("device"))),
+        (("--dtype", "float16"), ("--dtype float16", "bfloat16", At("dtype"))),
+        (("--split-by", "custmer"), ("--split-by custmer", "Did you mean 'customer'", At("split_by"))),
+        (("--split-by", "time"), ("time", "--time", At("split_by"))),
+        (("--longer", "smaple", "--max-size", "3"), ("--longer smaple", "Did you mean 'sample'", At("longer"))),
+        (("--duplicates", "keeep"), ("--duplicates keeep", "Did you mean 'keep'", At("duplicates"))),
         (("--set", "weight_decy=1"), ("'weight_decy'", "Did you mean 'weight_decay'")),
-        (("--set", "weight_decay"), ("NAME=VALUE",)),
+        (("--set", "weight_decay"), ("NAME=VALUE", At("--set"))),
         (("--set", "bf16=true"), ("'bf16'", "dtype")),
         (("--set", "num_train_epochs=2"), ("--epochs", "--set num_train_epochs")),
         (("--set", "lr_scheduler_type=cosin"), ("cosin",)),
-        (("--min-size", "0"), ("--min-size 0", "at least 1")),
-        (("--patience", "0"), ("--patience 0", "1 or more")),
-        (("--batch-size", "0"), ("--batch-size 0", "above 0")),
-        (("--learning-rate", "nan"), ("--learning-rate nan", "above 0")),
-        (("--epochs", "0"), ("--epochs 0", "above 0")),
-        (("--masks-per-set", "0"), ("--masks-per-set 0", "above 0")),
-        (("--set", "masks_per_set=0"), ("--masks-per-set 0", "above 0")),
+        (("--min-size", "0"), ("--min-size 0", "at least 1", At("min_size"))),
+        (("--patience", "0"), ("--patience 0", "1 or more", At("patience"))),
+        (("--batch-size", "0"), ("--batch-size 0", "above 0", At("per_device_train_batch_size"))),
+        (("--learning-rate", "nan"), ("--learning-rate nan", "above 0", At("learning_rate"))),
+        (("--epochs", "0"), ("--epochs 0", "above 0", At("num_train_epochs"))),
+        (("--masks-per-set", "0"), ("--masks-per-set 0", "above 0", At("masks_per_set"))),
+        (("--set", "masks_per_set=0"), ("--masks-per-set 0", "above 0", At("masks_per_set"))),
         (("--model", "hiden_size=16"), ("'hiden_size'", "Did you mean 'hidden_size'")),
         (("--model", "num_attention_heads=3"), ("num_attention_heads",)),
         (("--model", "vocab_size=5"), ("'vocab_size'", "Leave it out")),
-        (("--validation", "0.6", "--test", "0.6"), ("--validation 0.6 and --test 0.6 leave no row",)),
-        (("--patience", "2", "--validation", "0"), ("--patience 2", "--validation 0 leaves none")),
+        (("--validation", "0.6", "--test", "0.6"), ("--validation 0.6 and --test 0.6 leave no row", At("validation"))),
+        (("--patience", "2", "--validation", "0"), ("--patience 2", "--validation 0 leaves none", At("patience"))),
         (("--schema", "nowhere.json"), ("nowhere.json", "schema.json", "inspect")),
-        (("--split", "nowhere.json"), ("nowhere.json", "no such file")),
+        (("--split", "nowhere.json"), ("nowhere.json", "no such file", At("nowhere.json"))),
         (("--init-from", "nowhere"), ("nowhere", "no run directory")),
         (("--resume", "--overwrite"), ("--resume", "--overwrite")),
         (("--item", "x"), ("--item", "--items")),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )
 def test_faulty_options(
     command: Any, table: Path, tmp_path: Path, options: tuple[str, ...], expected: tuple[str, ...]
@@ -142,10 +152,10 @@ def test_faulty_options(
 def test_a_schema_that_does_not_fit_the_table(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
     ContextSchema(features=(Numerical(name="agee", edges=(30.0,)),)).save(tmp_path / "schema.json")
     result = command("train", table, *command.small, "--schema", tmp_path / "schema.json", "--output", tmp_path / "run")
-    refused(result, "'agee'", "Did you mean 'age'")
+    refused(result, "'agee'", "Did you mean 'age'", At("agee"))
     ContextSchema(features=(Numerical(name="country", edges=(30.0,)),)).save(tmp_path / "other.json")
     result = command("train", table, *command.small, "--schema", tmp_path / "other.json", "--output", tmp_path / "run")
-    refused(result, "outfits.parquet", "row ", "'country'")
+    refused(result, "outfits.parquet", "row ", "'country'", At("outfits.parquet", 0, "country"))
     own = (Numerical(name="age", edges=(30.0,)), Categorical(name="worn", source="items", values=("a",)))
     ContextSchema(features=own).save(tmp_path / "leak.json")
     result = command("train", table, *command.small, "--schema", tmp_path / "leak.json", "--output", tmp_path / "run")
@@ -163,7 +173,7 @@ def test_a_split_of_another_table(command: Any, table: Path, tmp_path: Path) -> 
     other = write(tmp_path / "days.parquet", items=SETS, who=WHO)
     assert command("split", other, "--by", "who", "--output", tmp_path / "split.json").exit_code == 0
     result = command("train", table, *command.small, "--split", tmp_path / "split.json", "--output", tmp_path / "run")
-    refused(result, "300 rows", "60", "outfits.parquet")
+    refused(result, "300 rows", "60", "outfits.parquet", At("outfits.parquet"))
 
 
 @pytest.mark.parametrize(
@@ -173,10 +183,13 @@ def test_a_split_of_another_table(command: Any, table: Path, tmp_path: Path) -> 
         (("--by", "customer_id", "--by-row"), ("one of",)),
         (("--by-row", "--separator", ";"), ("--separator", "--items")),
         (("--by-time", "account_age_days", "--seed", "1"), ("--by-time", "--seed")),
-        (("--by", "customerid"), ("Did you mean 'customer_id'",)),
-        (("--by-time", "country"), ("row 1", "'country'", "is not a time")),
-        (("--by", "customer_id", "--validation", "0.0001", "--test", "0.0001"), ("would be empty",)),
-        (("--by", "customer_id", "--items", "itms"), ("Did you mean 'items'",)),
+        (("--by", "customerid"), ("Did you mean 'customer_id'", At("customerid"))),
+        (("--by-time", "country"), ("row 1", "'country'", "is not a time", At("outfits.parquet", 0, "country"))),
+        (
+            ("--by", "customer_id", "--validation", "0.0001", "--test", "0.0001"),
+            ("would be empty", At("outfits.parquet", "customer_id")),
+        ),
+        (("--by", "customer_id", "--items", "itms"), ("Did you mean 'items'", At("itms"))),
     ],
 )
 def test_faulty_splits(
@@ -201,31 +214,44 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
     [
         (
             ("--set", "coat-0", "--context", '{"agee": 3}'),
-            (": --context, feature 'agee': the context has no feature 'agee'", "Did you mean 'age'"),
+            (
+                ": --context, feature 'agee': the context has no feature 'agee'",
+                "Did you mean 'age'",
+                At("context", "agee"),
+            ),
         ),
-        (("--set", "coat-0", "--context", '{"age": "old"}'), (": --context, feature 'age': 'old'", "number")),
+        (
+            ("--set", "coat-0", "--context", '{"age": "old"}'),
+            (": --context, feature 'age': 'old'", "number", At("context", "age")),
+        ),
         (("--set", "coat-0", "--context", '{"age": NaN}'), ("NaN", "Leave the feature out")),
-        (("--set", "coat-0", "--context", '{"age": 1e999}'), ("'age'", "inf")),
-        (("--set", "coat-0", "--context", '{"country": ["x"]}'), ("'country'", "['x']")),
+        (("--set", "coat-0", "--context", '{"age": 1e999}'), ("'age'", "inf", At("context", "age"))),
+        (("--set", "coat-0", "--context", '{"country": ["x"]}'), ("'country'", "['x']", At("context", "country"))),
         (("--set", "coat-0", "--context", '{"age": 3'), ("line 1, column 10", "--context", "JSON")),
         (("--set", "coat-0", "--context", "[1]"), ("JSON object", "[1]")),
         (("--set", "coat-0,,hat-0"), ("item 2 of 3 is empty",)),
         (("--set", "coat-0", "--top", "0"), ("--top",)),
-        (("--set", "coat-0", "--format", "jsn"), ("jsn", "Did you mean 'json'")),
+        (("--set", "coat-0", "--format", "jsn"), ("jsn", "Did you mean 'json'", At("--format"))),
         (("--set", "coat-0", "--where", "category"), ("'category' is no condition", "price<=80")),
         (("--set", "coat-0", "--where", "price<=cheap"), ("'cheap' is no number",)),
-        (("--set", "coat-0", "--max-price", "3"), (": --max-price: it needs a catalogue", "--catalogue")),
-        (("--set", "coat-0", "--guidance", "101"), (": --guidance: 101.0 is no number",)),
-        (("--set", "coat-0", "--catalogue", "nowhere.csv"), ("nowhere.csv", "no such file")),
+        (
+            ("--set", "coat-0", "--max-price", "3"),
+            (": --max-price: it needs a catalogue", "--catalogue", At("max_price")),
+        ),
+        (("--set", "coat-0", "--guidance", "101"), (": --guidance: 101.0 is no number", At("guidance"))),
+        (("--set", "coat-0", "--catalogue", "nowhere.csv"), ("nowhere.csv", "no such file", At("nowhere.csv"))),
         (("--input", "queries.jsonl", "--one-per", "category"), ("--one-per belongs to --set", "at_most_one_per")),
         ((), ("--set", "--input")),
-        (("--input", "nowhere.jsonl"), ("nowhere.jsonl", "no such file")),
+        (("--input", "nowhere.jsonl"), ("nowhere.jsonl", "no such file", At("nowhere.jsonl"))),
         (("--set", "coat-0", "--ray"), ("--ray is for --data",)),
         (("--data", "a.csv", "--output", "o", "--workers", "2"), ("--workers is for --ray",)),
         (("--set", "a", "--shard-size", "9"), ("--shard-size is for --data",)),
         (("--set", "a", "--keep", "b"), ("--keep is for --data",)),
         (("--data", "a.csv", "--output", "o", "--ray-address", "auto"), ("--ray-address is for --ray",)),
-        (("--data", "a.csv", "--output", "o", "--ray", "--device", "mps"), ("--device mps", "auto, cpu, cuda")),
+        (
+            ("--data", "a.csv", "--output", "o", "--ray", "--device", "mps"),
+            ("--device mps", "auto, cpu, cuda", At("device")),
+        ),
         (("--data", "a.csv", "--output", "o", "--ray", "--ray-address", "ray://h:1"), ("ray://h:1", "Ray client")),
     ],
 )
@@ -238,7 +264,13 @@ def test_a_faulty_line_of_queries_is_named(command: Any, finished: Path, tmp_pat
     path.write_text('{"items": ["coat-0"]}\n{"items": [}\n', encoding="utf-8")
     refused(command("complete", finished, "--input", path), "queries.jsonl, line 2", "column 12")
     path.write_text('{"items": ["coat-1"]}', encoding="utf-16")
-    refused(command("complete", finished, "--input", path), "queries.jsonl", "not UTF-8", "Save it as UTF-8")
+    refused(
+        command("complete", finished, "--input", path),
+        "queries.jsonl",
+        "not UTF-8",
+        "Save it as UTF-8",
+        At("queries.jsonl"),
+    )
     path.write_text('{"items": ["coat-1", "a\u2028b"]}', encoding="utf-8")
     assert command("complete", finished, "--input", path).exit_code == 0
     for faulty, expected in (
@@ -320,27 +352,41 @@ def test_a_file_in_the_place_of_a_folder_is_found_before_anything_is_computed(
 
 
 def test_faulty_evaluations(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
-    refused(command("evaluate", finished, "--data", tmp_path / "no.parquet"), "no.parquet", "no such file")
-    refused(command("evaluate", finished, "--part", "tst"), "tst", "Did you mean 'test'")
+    refused(
+        command("evaluate", finished, "--data", tmp_path / "no.parquet"), "no.parquet", "no such file", At("no.parquet")
+    )
+    refused(command("evaluate", finished, "--part", "tst"), "tst", "Did you mean 'test'", At("--part"))
     other = tmp_path / "other.parquet"
     pq.write_table(pq.read_table(table).slice(0, 50), other)
-    refused(command("evaluate", finished, "--data", other, "--part", "test"), "which split", "--split")
+    refused(command("evaluate", finished, "--data", other, "--part", "test"), "which split", "--split", At("part"))
     pq.write_table(pq.read_table(table).drop_columns(["age"]), other)
-    refused(command("evaluate", finished, "--data", other), "'age'")
-    refused(command("evaluate", finished, "--items", "preferred_colours"), "none of the", "vocabulary")
+    refused(command("evaluate", finished, "--data", other), "'age'", At("age"))
+    refused(
+        command("evaluate", finished, "--items", "preferred_colours"),
+        "none of the",
+        "vocabulary",
+        At("outfits.parquet", "preferred_colours"),
+    )
     assert [each.name for each in tmp_path.iterdir()] == ["other.parquet"]
 
 
 def test_faulty_attributions(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
     output = ("--output", tmp_path / "out")
-    refused(command("attribute", finished, "--part", "tst", *output), "tst", "Did you mean 'test'")
-    refused(command("attribute", finished, "--format", "jsn", *output), "jsn", "Did you mean 'json'")
+    refused(command("attribute", finished, "--part", "tst", *output), "tst", "Did you mean 'test'", At("--part"))
+    refused(command("attribute", finished, "--format", "jsn", *output), "jsn", "Did you mean 'json'", At("--format"))
     refused(command("attribute", finished, "--permutations", 0, *output), "--permutations")
-    refused(command("attribute", finished, "--data", tmp_path / "no.parquet", *output), "no.parquet", "no such file")
+    refused(
+        command("attribute", finished, "--data", tmp_path / "no.parquet", *output),
+        "no.parquet",
+        "no such file",
+        At("no.parquet"),
+    )
     refused(command("attribute", tmp_path / "nowhere", *output), "nowhere", "does not exist", "--output of train")
     other = tmp_path / "other.parquet"
     pq.write_table(pq.read_table(table).slice(0, 50), other)
-    refused(command("attribute", finished, "--data", other, "--part", "test", *output), "which split", "--split")
+    refused(
+        command("attribute", finished, "--data", other, "--part", "test", *output), "which split", "--split", At("part")
+    )
     run = tmp_path / "none"
     assert command("train", table, *command.small, "--conditioning", "none", "--output", run).exit_code == 0
     refused(command("attribute", run, *output), "--conditioning none", "reads no context", "another method")
@@ -357,17 +403,19 @@ def test_faulty_studies(command: Any, table: Path, tmp_path: Path) -> None:
 
 
 def test_faulty_worlds(command: Any, world: Path, table: Path, tmp_path: Path) -> None:
-    refused(command("world", "oracle", tmp_path), "world.json", "is missing")
-    refused(command("world", "generate", "--items", 1, "--output", tmp_path / "w"), "1")
+    refused(command("world", "oracle", tmp_path), "world.json", "is missing", At("world.json"))
+    refused(command("world", "generate", "--items", 1, "--output", tmp_path / "w"), "1", At("num_items"))
     refused(
-        command("world", "generate", "--outfits", 5, "--customers", 9, "--output", tmp_path / "w"), "num_customers=9"
+        command("world", "generate", "--outfits", 5, "--customers", 9, "--output", tmp_path / "w"),
+        "num_customers=9",
+        At("num_customers"),
     )
     other = write(tmp_path / "days.parquet", items=SETS, who=WHO)
-    refused(command("world", "oracle", world, "--data", other), "column")
+    refused(command("world", "oracle", world, "--data", other), "column", At(0, "items"))
     rows = pq.read_table(table).slice(0, 3)
     strange = rows.set_column(1, "items", pa.array([["coat-0"], ["spaceship"], ["hat-0"]]))
     pq.write_table(strange, other)
-    refused(command("world", "oracle", world, "--data", other), "'spaceship'", "row 2")
+    refused(command("world", "oracle", world, "--data", other), "'spaceship'", "row 2", At(1, "items"))
 
 
 def full_disk(*arguments: object, **keywords: object) -> None:
@@ -422,10 +470,14 @@ def test_a_context_that_nothing_reads_is_said(command: Any, table: Path, tmp_pat
 def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "days.parquet", items=SETS)
     result = command("train", path, "--items", "items", "--output", tmp_path / "run")
-    refused(result, "needs a context", "--conditioning none", "no column of", "days.parquet", "inspect")
+    refused(
+        result, "needs a context", "--conditioning none", "no column of", "days.parquet", "inspect", At("conditioning")
+    )
     path = write(tmp_path / "days.parquet", items=SETS, planet=["earth"] * 60)
     result = command("train", path, "--items", "items", "--output", tmp_path / "run")
-    refused(result, "needs a context", "--conditioning none", "no column of", "days.parquet", "inspect")
+    refused(
+        result, "needs a context", "--conditioning none", "no column of", "days.parquet", "inspect", At("conditioning")
+    )
 
 
 @pytest.mark.parametrize(
@@ -442,40 +494,64 @@ def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) 
         (("--text", "word1", "--context", '{"sex": '), ("--context", "not valid JSON")),
         (
             ("--text", "word1", "--context", '{"sexx": "f"}'),
-            (": --context, feature 'sexx': the context has no feature 'sexx'", "Did you mean 'sex'"),
+            (
+                ": --context, feature 'sexx': the context has no feature 'sexx'",
+                "Did you mean 'sex'",
+                At("context", "sexx"),
+            ),
         ),
-        (("--text", "word1", "--context", '{"sex": [1]}'), (": --context, feature 'sex': [1] is a list",)),
-        (("--text", "word1", "--format", "jsn"), ("jsn", "Did you mean 'json'")),
-        (("--text", "word1", "--truncation", "tail"), ("tail", "head_tail")),
+        (
+            ("--text", "word1", "--context", '{"sex": [1]}'),
+            (": --context, feature 'sex': [1] is a list", At("context", "sex")),
+        ),
+        (("--text", "word1", "--format", "jsn"), ("jsn", "Did you mean 'json'", At("--format"))),
+        (("--text", "word1", "--truncation", "tail"), ("tail", "head_tail", At("--truncation"))),
         (("--text", ""), ("--text is '', in which there is nothing to read",)),
         (("--text", " "), ("--text is ' ', in which there is nothing to read",)),
-        (("--text", "word1", "--pair", "\udcff"), (": --pair: ", "half of a character")),
-        (("--data", "no.csv", "--output", "o.csv"), ("no.csv", "no such file")),
-        (("--data", "reviews.parquet", "--output", "o.xlsx"), ("'.xlsx' are not written", ".jsonl")),
+        (("--text", "word1", "--pair", "\udcff"), (": --pair: ", "half of a character", At("pair"))),
+        (("--data", "no.csv", "--output", "o.csv"), ("no.csv", "no such file", At("no.csv"))),
+        (
+            ("--data", "reviews.parquet", "--output", "o.xlsx"),
+            ("'.xlsx' are not written", ".jsonl", At("--output o.xlsx")),
+        ),
         (("--data", "reviews.parquet", "--output", "reviews.parquet"), ("exists already", "--overwrite")),
         (
             ("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "txt"),
-            ("'txt' in reviews.parquet", "Did you mean 'text'", "--text-column"),
+            ("'txt' in reviews.parquet", "Did you mean 'text'", "--text-column", At("txt")),
         ),
         (
             ("--data", "reviews.parquet", "--output", "o.jsonl", "--pair-column", "par"),
-            ("no column 'par' in reviews.parquet", "--pair-column"),
+            ("no column 'par' in reviews.parquet", "--pair-column", At("par")),
         ),
         (
             ("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "price"),
-            ("reviews.parquet, column 'price'", "column of text"),
+            ("reviews.parquet, column 'price'", "column of text", At("reviews.parquet", "price")),
         ),
-        (("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "words"), ("'words'", "of text")),
+        (
+            ("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "words"),
+            ("'words'", "of text", At("reviews.parquet", "words")),
+        ),
         (
             ("--data", "reviews.parquet", "--output", "o.csv"),
-            ("--output o.csv, column 'words'", "CSV holds no list", ".parquet or .jsonl"),
+            (
+                "--output o.csv, column 'words'",
+                "CSV holds no list",
+                ".parquet or .jsonl",
+                At("--output o.csv", "words"),
+            ),
         ),
-        (("--data", "labelled.parquet", "--output", "o.csv"), ("labelled.parquet, column 'predicted_label'", "Rename")),
+        (
+            ("--data", "labelled.parquet", "--output", "o.csv"),
+            ("labelled.parquet, column 'predicted_label'", "Rename", At("labelled.parquet", "predicted_label")),
+        ),
         (
             ("--data", "strangers.parquet", "--output", "o.csv"),
-            ("strangers.parquet: the table has no column of the context ('sex')",),
+            ("strangers.parquet: the table has no column of the context ('sex')", At("strangers.parquet")),
         ),
-        (("--data", "listed.parquet", "--output", "o.jsonl"), ("listed.parquet", "'sex'", "list")),
+        (
+            ("--data", "listed.parquet", "--output", "o.jsonl"),
+            ("listed.parquet", "'sex'", "list", At("listed.parquet")),
+        ),
     ],
 )
 def test_faulty_predictions(
@@ -499,17 +575,21 @@ def test_faulty_predictions(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--prompt", "word1 word2"), ("has no [MASK]", "nothing to draw")),
+        (("--prompt", "word1 word2"), ("has no [MASK]", "nothing to draw", At("prompt"))),
         (("--prompt", "[MASK]", "--tokens", "3"), ("--prompt", "Leave --tokens out")),
         (("--tokens", "7"), ("9 tokens", "reads 8: ask for fewer")),
         (("--tokens", "0"), ("--tokens",)),
-        (("--temperature", "0"), ("--temperature 0.0", "above 0")),
+        (("--temperature", "0"), ("--temperature 0.0", "above 0", At("temperature"))),
         (
             ("--context", "{}", "--context", '{"sexx": "f"}'),
-            (": --context, feature 'sexx': the context has no feature 'sexx'", "Did you mean 'sex'"),
+            (
+                ": --context, feature 'sexx': the context has no feature 'sexx'",
+                "Did you mean 'sex'",
+                At("context", "sexx"),
+            ),
         ),
         (("--context", "3"), ("JSON object",)),
-        (("--format", "table"), ("table", "json, text")),
+        (("--format", "table"), ("table", "json, text", At("--format"))),
     ],
 )
 def test_faulty_samples(command: Any, text_runs: Path, options: tuple[str, ...], expected: tuple[str, ...]) -> None:
