@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
+from unicodedata import normalize
 
 # File -> the line of each of its rows, as the reader found them last; what is not here is counted in rows.
 _lines_of_files: dict[str, Sequence[int]] = {}
@@ -542,4 +543,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         lower = {each.casefold(): each for each in names}
         close = [lower[each] for each in difflib.get_close_matches(name.casefold(), lower, n=1)]
     suggestion = f"Did you mean {close[0]!r}? " if close else ""
+    if close and _looks_like(name, close[0]):
+        suggestion = f"Did you mean {close[0]!r}, of the characters {close[0]!a} and not {name!a}? "
     return f"{suggestion}Known: {', '.join(names) or '(nothing)'}."
+
+
+def _looks_like(name: str, known: str) -> bool:
+    """Return whether two names differ in blanks at their ends or in the form of their accents alone."""
+    return name != known and normalize("NFC", name).strip() == normalize("NFC", known).strip()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from contextual_bert.arrow_types import is_text
-from contextual_bert.context.spelling import BLANKS
+from contextual_bert.context.spelling import BLANKS, spelt
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.spelling import digits_remark, filled_cells, is_long_number, kept_column
@@ -150,7 +150,7 @@ def read_csv(
 
 
 def check_names(names: Sequence[str], file: str | None) -> None:
-    """Raise DataError where two columns have one name."""
+    """Raise DataError where two columns have one name, or names that look the same."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated and not repeated[0]:
         raise DataError(
@@ -160,6 +160,15 @@ def check_names(names: Sequence[str], file: str | None) -> None:
         )
     if repeated:
         raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
+    first = dict[str, str]()
+    for name in names:
+        if (other := first.setdefault(spelt(name), name)) != name:
+            raise DataError(
+                f"its name looks like that of another column: {name!a} and {other!a}",
+                file=file,
+                column=name,
+                fix="Rename one of them.",
+            )
 
 
 def _delimiter(content: bytes, file: str, chosen: str | None, usual: str) -> tuple[str, str | None]:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contextual_bert.context import infer_schema
 from contextual_bert.data import read_table
 from contextual_bert.data.spelling import as_typed
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, UnknownNameError
 
 PLAIN = "items,age,day,ok,price\na,34,2016-03-05,true,1.5\nb,,2016-03-06,false,NA\nc,51,2016-03-07,true,2\n"
 
@@ -43,3 +44,19 @@ def test_a_column_kept_as_text_says_its_type_all_the_same(tmp_path: Path) -> Non
 def test_names_that_differ_in_blanks_alone_are_one_name_twice(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="column 'age': the column occurs more than once"):
         read(tmp_path, "items,age, age\na,1,2\n")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_two_columns_that_look_the_same_are_an_error(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"days.{suffix}"
+    composed, taken_apart = "caf\u00e9", "cafe\u0301"
+    text = f"{composed},{taken_apart}\n1,2\n" if suffix == "csv" else f'{{"{composed}": 1, "{taken_apart}": 2}}\n'
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"looks like that of another column: 'cafe\\u0301' and 'caf\\xe9'"):
+        read_table(path)
+
+
+def test_a_name_of_other_characters_is_told_from_the_one_that_was_meant(tmp_path: Path) -> None:
+    table = pa.table({"cafe\u0301": ["a", "b"] * 20})
+    with pytest.raises(UnknownNameError, match=r"of the characters 'cafe\\u0301' and not 'caf\\xe9'"):
+        infer_schema(table, exclude=["caf\u00e9"])
