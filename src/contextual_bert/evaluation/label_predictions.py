@@ -127,10 +127,13 @@ class LabelPredictions:
     def grades(self) -> NDArray[np.float64] | None:
         """Return the number of each label, None where labels are classes without an order.
 
-        Labels that are numbers have these. Words in an order have their places in it, the lowest 1.
+        Labels that are numbers have these, unless two are one number, as the codes 01 and 1 are. Words in an order have
+        their places in it, the lowest 1.
         """
         if has_grades(self.names):
-            return np.array([float(name) for name in self.names])
+            numbers = np.array([float(name) for name in self.names])
+            if np.isfinite(numbers).all() and len(np.unique(numbers)) == len(numbers):
+                return numbers
         return np.arange(1.0, len(self.names) + 1) if self.is_ordinal else None
 
     @property

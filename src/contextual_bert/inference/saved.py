@@ -12,6 +12,7 @@ from transformers import AutoConfig, PreTrainedModel
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.inference.saved_files import check_files, check_is_folder, holds_baseline
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
+from contextual_bert.manifest import check_manifest
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
@@ -37,9 +38,10 @@ USED_BY = {
 
 
 def check_holds_model(directory: str | Path) -> None:
-    """Raise RunDirectoryError for the run of a baseline of which no model is kept."""
+    """Raise RunDirectoryError for the run of a baseline of which no model is kept; and for one that lost its config."""
     folder = Path(directory)
     if (folder / "metrics.json").is_file() and not (folder / "config.json").is_file() and not holds_baseline(folder):
+        check_manifest(folder)
         raise RunDirectoryError(
             f"{directory} is the run of a baseline, of which scores and metrics are kept and no model",
             fix="Name the run of a method.",

@@ -203,6 +203,17 @@ def test_intervals_are_those_of_the_metric_in_each_resample():
         assert interval.num_clusters == 20
 
 
+@pytest.mark.parametrize(
+    "names",
+    [("01", "1", "001"), ("1152921504606846976", "1152921504606846977"), ("1", "9" * 400)],
+    ids=["codes", "long", "beyond floats"],
+)
+def test_labels_that_are_one_number_or_none_have_no_distance(names):
+    found = values(random_rows(names, seed=3))
+    assert not {"mean_absolute_error", "root_mean_squared_error"} & set(found)
+    assert found["accuracy_percent"] < 100
+
+
 def test_the_names_say_what_the_labels_are():
     assert has_grades(STARS) and has_grades(["-1", "+1"])
     assert not any(has_grades(names) for names in (["nan", "1"], ["1", ""], ["1 star", "2 stars"], ["1e5"]))

@@ -316,6 +316,16 @@ def test_ids_and_tokens_that_are_none_of_the_model_are_refused(
         (ask_sets if name == "sets" else ask_texts)(folder)
 
 
+@pytest.mark.parametrize("name", ["sets", "texts"])
+def test_a_run_that_lost_its_config_is_not_called_a_baseline(runs: dict[str, Path], tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(runs[name], folder)
+    (folder / "config.json").unlink()
+    with pytest.raises(ContextualBertError, match=r"config\.json") as caught:
+        (ask_sets if name == "sets" else ask_texts)(folder)
+    assert "baseline" not in str(caught.value)
+
+
 def test_a_damaged_run_answers_as_before_or_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
     check_damaged(runs, tmp_path, range(60))
 
