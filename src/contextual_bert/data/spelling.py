@@ -98,6 +98,8 @@ def kept_column(
         return column, field.with_metadata(told)
     if is_code and pa.types.is_floating(typed.type) | pa.types.is_integer(typed.type):
         spelt = filled_cells(column)
+        if pc.any(pc.is_inf(typed)).as_py():  # a code such as "inf", or 1e400
+            return spelt, field.with_metadata(told)
         same = pc.equal(canonical_array(typed, is_name=False), spelt.combine_chunks())
         is_of_pandas = pc.all(pc.match_substring_regex(spelt, _WHOLE_OF_PANDAS)).as_py()
         if not pc.all(same).as_py() and not is_of_pandas:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list
+from contextual_bert.arrow_types import is_list, is_single, value_type
 from contextual_bert.context import alike_warning, canonical
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import alike
@@ -39,7 +39,8 @@ def label_names(
         DataError: numbers with a fraction instead of classes, or less than two classes; grades that are tags, have no
             order or are not in ``order``; neither labels nor lists of them.
     """
-    if pa.types.is_nested(column.type) and not is_list(column.type):
+    kind = value_type(column.type)
+    if not is_single(value_type(kind.value_type) if is_list(kind) else kind):
         raise DataError(
             f"the column is of type {column.type}, which says no label",
             file=file,

@@ -169,3 +169,9 @@ def test_one_list_of_two_kinds_is_said_to_be_so(tmp_path: Path) -> None:
         DataError, match=r"line 1, column 'items': this is a list with a number .* and a list with a string, too"
     ):
         read_table(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("code", ["inf", "Infinity", "1e400"])
+def test_a_code_that_reads_as_no_finite_number_is_text(tmp_path: Path, code: str) -> None:
+    (tmp_path / "a.csv").write_text(f"items,n\n1,1\n2.5,2\n{code},3\n")
+    assert items_of(read_table(tmp_path / "a.csv", code_columns=["items"])) == ["1", "2.5", code]

@@ -95,3 +95,13 @@ def test_words_are_grades_in_the_order_that_is_given() -> None:
         label_names(column(["good", "good"]), "t.csv", "verdict", is_ordinal=True, order=order)
     with pytest.raises(DataError, match=r"tags of words.*Leave order out"):
         label_names(column([["bad"], ["good"]]), "t.csv", "verdict", is_ordinal=True, order=order)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array([b"a", b"b"]), pa.array([[b"a"], [b"b"]]), pa.array([{"a": 1}, {"a": 2}]), pa.array([[[1]], [[2]]])],
+    ids=["bytes", "lists of bytes", "objects", "lists of lists"],
+)
+def test_a_column_that_says_no_label_is_named(values: pa.Array) -> None:
+    with pytest.raises(DataError, match="column 'label': the column is of type .*, which says no label"):
+        label_names(pa.chunked_array([values]), "t.parquet", "label")
