@@ -45,6 +45,23 @@ def test_every_name_that_readme_and_guides_use_is_shown() -> None:
     assert sorted(used - {path.rpartition(".")[2] for path in SHOWN} - NOT_PROMISED) == []
 
 
+def test_pages_import_from_packages_and_from_no_module_inside_them() -> None:
+    pages = [
+        ROOT / "README.md",
+        *(page for folder in ("guides", "concepts") for page in (ROOT / "docs" / folder).glob("*.md")),
+    ]
+    modules = {
+        node.module
+        for page in pages
+        for block in PYTHON.findall(page.read_text("utf-8"))
+        if ">>> " not in block
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "contextual_bert"
+    }
+    assert len(modules) > 5
+    assert sorted(name for name in modules if (name or "").count(".") > 1) == []
+
+
 def test_the_public_surface_is_small() -> None:
     assert len(SHOWN) == len(set(SHOWN))
     assert len({path.rpartition(".")[2] for path in SHOWN}) <= 90
