@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "context_encoding": ("context_encoding", {}),
     "world_generation": ("world_generation", {}),
     "serving": ("serving", {}),
+    "startup": ("startup", {}),
 }
 
 

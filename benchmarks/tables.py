@@ -229,6 +229,32 @@ def fine_tuning(result: Result) -> str:
     )
 
 
+def startup(result: Result) -> str:
+    """CPU seconds of short commands over those of importing what they compute with."""
+    programs = result["programs"]
+    rows = [
+        [
+            what,
+            f"{each['cpu_seconds']:.2f}",
+            f"`{each['over']}`",
+            f"{each['ratio']:.2f}",
+            f"{each['aim']:g}" if each["aim"] is not None else "",
+        ]
+        for what, each in programs.items()
+        if what not in {other["over"] for other in programs.values()}
+    ]
+    bases = {each["over"] for each in programs.values()}
+    aimed = [each for what, each in programs.items() if each["aim"] is not None and what not in bases]
+    num_reached = sum(each["ratio"] <= each["aim"] for each in aimed)
+    imports = ", ".join(f"`{what}` {programs[what]['cpu_seconds']:.2f} s" for what in programs if what in bases)
+    return (
+        "## Start of short commands\n\n"
+        f"{num_reached} of {len(aimed)} targets reached. CPU seconds of a whole process, and their ratio to an import in the same round, medians over "
+        f"{result['rounds']} rounds. Imports: {imports}. The table and the run are tiny, so that little but the start "
+        "is measured.\n\n" + table(["", "CPU, s", "over", "ratio", "target, at most"], rows)
+    )
+
+
 def serving(result: Result) -> str:
     """Queries a second and waiting times, with and without batches, and where the time goes."""
     ways = result["ways"]
@@ -277,4 +303,5 @@ SECTIONS = {
     "context_encoding": context_encoding,
     "world_generation": world_generation,
     "serving": serving,
+    "startup": startup,
 }
