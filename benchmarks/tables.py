@@ -249,7 +249,8 @@ def startup(result: Result) -> str:
     imports = ", ".join(f"`{what}` {programs[what]['cpu_seconds']:.2f} s" for what in programs if what in bases)
     return (
         "## Start of short commands\n\n"
-        f"{num_reached} of {len(aimed)} targets reached. CPU seconds of a whole process, and their ratio to an import in the same round, medians over "
+        f"{num_reached} of {len(aimed)} targets reached. "
+        "CPU seconds of a whole process, and their ratio to an import in the same round, medians over "
         f"{result['rounds']} rounds. Imports: {imports}. The table and the run are tiny, so that little but the start "
         "is measured.\n\n" + table(["", "CPU, s", "over", "ratio", "target, at most"], rows)
     )
