@@ -49,6 +49,8 @@ TEXTS: Mapping[str, Mapping[str, Any]] = {
     "rate 3e-4": {"learning_rate": 3e-4},
     "rate 1e-3": {"learning_rate": 1e-3},
     "rate 5e-5, new 2e-4": {"learning_rate": 5e-5, "new_weights_learning_rate": 2e-4},
+    "rate 2e-5, new 1e-3": {"learning_rate": 2e-5, "new_weights_learning_rate": 1e-3},
+    "rate 2e-5, new 3e-3": {"learning_rate": 2e-5, "new_weights_learning_rate": 3e-3},
     "rate 5e-5, new 1e-3": {"learning_rate": 5e-5, "new_weights_learning_rate": 1e-3},
     "rate 1e-4, new 3e-4": {"learning_rate": 1e-4, "new_weights_learning_rate": 3e-4},
     "rate 1e-4, new 1e-3": {"learning_rate": 1e-4, "new_weights_learning_rate": 1e-3},

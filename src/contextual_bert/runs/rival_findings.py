@@ -20,7 +20,8 @@ from contextual_bert.training.recipe import Recipe
 CONTEXT_SUFFIX = "_context"  # of baselines that read the context beside what the one without the suffix reads
 MOST_TURNED = 3  # pairs of rows that validation and test order differently, the largest first
 TRY_MORE = Message(
-    "Train longer ({num_train_epochs}) or at another {learning_rate} before you choose a trained method.",
+    "Before you choose a trained method, look at the end of its training. Train longer ({num_train_epochs}) where the "
+    "loss still falls, and at a lower {learning_rate} where it rises.",
     num_train_epochs=NAME,
     learning_rate=NAME,
 )

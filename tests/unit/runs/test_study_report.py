@@ -195,7 +195,7 @@ def test_a_baseline_that_wins_is_named_first_and_is_ahead() -> None:
     assert rivals.startswith("No trained method is ahead of every baseline by CE. The best of them, `global_state_upd")
     assert "is behind `bag` (+0.2000 [+0.19" in rivals
     assert "popularity" not in rivals
-    assert "num_train_epochs" in rivals and "learning_rate" in rivals
+    assert "num_train_epochs" in rivals and "learning_rate" in rivals and "where it rises" in rivals
     assert gap == "The best baseline, `bag`, is 0.500 nats above the best possible score."
 
 
