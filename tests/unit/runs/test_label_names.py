@@ -103,5 +103,5 @@ def test_words_are_grades_in_the_order_that_is_given() -> None:
     ids=["bytes", "lists of bytes", "objects", "lists of lists"],
 )
 def test_a_column_that_says_no_label_is_named(values: pa.Array) -> None:
-    with pytest.raises(DataError, match="column 'label': the column is of type .*, which says no label"):
+    with pytest.raises(DataError, match=r"column 'label': the column is of type .*, which says no label"):
         label_names(pa.chunked_array([values]), "t.parquet", "label")
