@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from contextual_bert.runs.processes import start_imports
+
+if __name__ == "__main__":
+    start_imports()  # those of the two trainings, on the second core, while this process does its own
+
 import numpy as np
 import pyarrow.parquet as pq
 from rich.console import Console

@@ -89,6 +89,10 @@ def command(
     names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
     base = recipe_of({**given, "data": data, "conditioning": names[0]})
     check_tables(data, base.validation_data, base.test_data)
+    if jobs > 1:
+        from contextual_bert.runs.processes import start_imports
+
+        start_imports()
 
     from contextual_bert.runs import Peers, as_row, prepare, study
     from contextual_bert.runs.registry import check_read, check_recipe, check_study, keeps_weights

@@ -5,7 +5,6 @@ knows. docs/protocol.md.
 """
 
 import copyreg
-import multiprocessing
 import os
 import signal
 import time
@@ -26,6 +25,7 @@ from contextual_bert.errors import ConfigurationError, joined
 from contextual_bert.evaluation import Role, Run
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.runs.model_factory import training_lines
+from contextual_bert.runs.processes import process_context, take_environment
 from contextual_bert.runs.registry import BASELINES, check_jobs
 from contextual_bert.runs.run_directories import check_same_recipe
 from contextual_bert.runs.run_files import is_complete, load_run
@@ -157,7 +157,7 @@ class _Job:
 
     def __init__(self, recipe: Recipe, ready: Task, folder: Path, *, num_threads: int, bars: Bars) -> None:
         self.folder, self.label = folder, f"{recipe.label}, seed {recipe.seed}"
-        self._told = (recipe, folder, ready, num_threads, logging.get_verbosity())
+        self._told = (recipe, folder, ready, num_threads, logging.get_verbosity(), dict(os.environ))
         self._bars = bars
         self._process: BaseProcess | None = None
         self._is_stopped = False
@@ -169,7 +169,7 @@ class _Job:
             Exception: what the process tells.
             ConfigurationError: it ended without a run.
         """
-        context = multiprocessing.get_context("spawn")  # neither torch's threads nor CUDA survive a fork
+        context = process_context()
         ours, theirs = context.Pipe()
         # What to train is sent: a process that ends before it has read its arguments is waited for without end.
         process = context.Process(target=train_as_told, args=(theirs,))
@@ -252,13 +252,14 @@ def train_as_told(listener: connection.Connection) -> None:
     """Train the runs that the listener names, and report progress and errors to it.
 
     Args:
-        listener: first says (recipe, run directory, its data, number of threads, transformers' verbosity).
+        listener: first says (recipe, run directory, its data, number of threads, transformers' verbosity, environment).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
     try:
-        recipe, folder, ready, num_threads, verbosity = listener.recv()
+        recipe, folder, ready, num_threads, verbosity, variables = listener.recv()
     except (EOFError, ConnectionError):  # it is no more
         return
+    take_environment(variables)
     torch.set_num_threads(num_threads)
     logging.set_verbosity(verbosity)
     logging.disable_progress_bar()

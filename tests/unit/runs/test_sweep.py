@@ -136,7 +136,7 @@ def test_a_process_takes_its_share_of_the_threads_and_tells_what_went_wrong(
 
     monkeypatch.setattr(sweep, "run", failing)
     ours, theirs = multiprocessing.Pipe()
-    ours.send((recipes_of(tiny_data)[0], tmp_path, None, 1, logging.get_verbosity()))
+    ours.send((recipes_of(tiny_data)[0], tmp_path, None, 1, logging.get_verbosity(), dict(os.environ)))
     try:
         torch.set_num_threads(2)
         sweep.train_as_told(theirs)
