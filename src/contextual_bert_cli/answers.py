@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from contextual_bert.nouns import counted
 from contextual_bert_cli.output import remark, remark_unknown, show
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def show_answer(answer: "Answer", *, num_items: int) -> None:
         )
         title = f"{', '.join(answer['items'])}: item {slot['position'] + 1}, the best {len(rows)} of "
         is_limited = bool(set(slot["removed"]) - {"repeats"})
-        title += f"{slot['num_permitted']:,} permitted items" if is_limited else f"{num_items:,} items"
+        title += counted(slot["num_permitted"], "permitted item") if is_limited else counted(num_items, "item")
         show(Table(title, ("rank", "item", "probability"), rows, num_label_columns=2))
         if is_limited:
             remark(

@@ -293,6 +293,28 @@ def check_tables(data: Path | str, *others: Path | str | None) -> None:
             check_exists(path)
 
 
+def _check_not_inferred(values: Mapping[str, Any], brings: str, *, has_words: bool) -> None:
+    """Raise ConfigurationError for a setting of an inferred schema where none is inferred.
+
+    Args:
+        values: of the recipe, those that are given.
+        brings: the option that brings the features.
+        has_words: the tokens are words of the table, which ``min_customers`` chooses.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    # Of a run that is gone on from, min_customers says which new values are named.
+    is_read = has_words or brings != "--schema"
+    for name in ("min_customers", "max_categories", "hash_buckets", "leaks"):
+        if name in values and not (name == "min_customers" and is_read):
+            raise ConfigurationError(
+                f"is about features that are inferred, and {brings} brings them",
+                setting=name,
+                value=values[name],
+                fix="Leave it out. Where the schema is to follow it, give it to contextual-bert inspect.",
+            )
+
+
 def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Recipe":
     """The recipe that the options of a command describe.
 
@@ -324,6 +346,8 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             fix="Leave one of them out; inspect writes a schema without these columns: contextual-bert inspect "
             "... --exclude COLUMN.",
         )
+    if brings is not None:
+        _check_not_inferred(values, brings, has_words=isinstance(task, TextTask) and task.checkpoint is None)
     file = values.pop("schema", None)
     features = None
     if file is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from contextual_bert.nouns import counted
 from contextual_bert.options import MAIN, SPLIT
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
@@ -226,7 +227,9 @@ def command(
                 whose = str(customer or by)
                 left_out = read_names(exclude_customers, column=whose)
                 made, num_rows = made.without_customers(table, whose, left_out, file=str(data))
-                left += [f"left out: {len({*left_out}):,} customers with {num_rows:,} rows, which are in no part"]
+                left += [
+                    f"left out: {counted(len({*left_out}), 'customer')} with {counted(num_rows, 'row')}, in no part"
+                ]
             found, repeated, remarks = None, 0, list[str]()
             if items is not None:
                 policy = SetPolicy(duplicates="keep", separator=between)

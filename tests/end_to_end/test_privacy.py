@@ -117,7 +117,7 @@ def test_a_customer_is_left_out_of_a_split_and_of_what_is_trained_by_it(folder: 
     names.write_text("p004\np005\n")
     made = command("split", data, "--by", "person", "--exclude-customers", names, "--output", split)
     assert made.exit_code == 0, made.output
-    assert "left out: 2 customers with 40 rows, which are in no part" in made.output
+    assert "left out: 2 customers with 40 rows, in no part" in made.output
     people = np.array(pq.read_table(data)["person"].to_pylist())
     assert set(people[Split.load(split).assignment == 3]) == {"p004", "p005"}
     options = ["--items", "items", "--customer", "person", *command.small[4:], "--split", split]

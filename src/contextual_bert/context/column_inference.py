@@ -23,6 +23,7 @@ from contextual_bert.context.other_spellings import date_of_digits
 from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.seasons import DATE, PARTS, asked_parts
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
+from contextual_bert.nouns import counted
 
 _EXACT = 2**53  # above, whole numbers differ that are one float
 INDEX = "index"  # wanted of a column that pandas wrote beside the data
@@ -148,7 +149,7 @@ def _names_something(column: str, array: pa.Array) -> str:
         return ""
     if pa.types.is_dictionary(array.type):
         return "of categories, as its type says"
-    if pa.types.is_integer(array.type) and _loses_values(array):
+    if (pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)) and _loses_values(array):
         return "of more digits than bins of numbers tell apart"
     numbers = to_numbers(array, column=column)
     numbers = numbers[~np.isnan(numbers)]
@@ -159,7 +160,7 @@ def _names_something(column: str, array: pa.Array) -> str:
 
 
 def _loses_values(array: pa.Array) -> bool:
-    """Return True if two whole numbers of a column are one float."""
+    """Return True if two numbers of a column, one of them large, are one float."""
     bounds = pc.min_max(array)
     if not any(abs(bounds[side].as_py() or 0) > _EXACT for side in ("min", "max")):
         return False
@@ -184,7 +185,7 @@ def _with_missing(column: str, finding: Finding, settings: InferenceSettings, *,
         for each in finding.features
     )
     shown = settings.shown(*settings.missing_values, most=len(settings.missing_values))
-    reason = f"{finding.reason}; {shown} in {num_rows:,} rows: missing, as was said"
+    reason = f"{finding.reason}; {shown} in {counted(num_rows, 'row')}: missing, as was said"
     return replace(finding, features=features, reason=reason, num_marked=finding.num_marked + num_rows)
 
 

@@ -7,7 +7,7 @@ single customer's values leave with a model (docs/guides/privacy.md). Not in the
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,7 +28,7 @@ from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import withholding
 from contextual_bert.context.written_numbers import DecimalMark
-from contextual_bert.errors import ConfigurationError, TablePlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, TablePlace, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
@@ -200,6 +200,7 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
                 place=TablePlace(lacking=(column,)),
                 allowed=did_you_mean(column, table.column_names),
             )
+    check_named_columns(asked.missing_values, table.column_names)
     astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
     if astray:
         raise ConfigurationError(
@@ -273,6 +274,25 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
             )
         )
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
+
+
+def check_named_columns(missing_values: Sequence[str], columns: Collection[str]) -> None:
+    """Raise UnknownNameError for a value that stands for a missing one in a column that a table lacks.
+
+    Args:
+        missing_values: "age=999" of a column, "n/a" of each that has it.
+        columns: of the table.
+
+    Example:
+        >>> check_named_columns(["age=999", "n/a"], ["age", "sex"])
+    """
+    for each in missing_values:
+        column, sign, _ = each.rpartition("=")
+        if sign and column not in columns:
+            raise UnknownNameError(
+                Message("{missing_values} names no column of the table", missing_values=(each,)),
+                allowed=did_you_mean(column, list(columns)),
+            )
 
 
 def words_for(column: str, array: pa.Array, missing_values: Sequence[str]) -> tuple[str, ...]:

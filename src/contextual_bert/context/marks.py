@@ -24,6 +24,7 @@ from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import spelt
 from contextual_bert.context.vocabulary import canonical_array, to_doubles
 from contextual_bert.context.written_numbers import DecimalMark, decimal_advice, number_pattern
+from contextual_bert.nouns import counted
 
 ANY_WORD = "[any word]"  # stands for every text without a digit
 _DIGIT = r"\p{Nd}"  # of any script, as Python's \d
@@ -70,7 +71,7 @@ class Marks:
             shown: the words.
             few: what those have too few of that are not stored, such as "10 customers".
         """
-        where = f" in {self.num_rows:,} rows" if self.num_rows else ", in no row to learn from,"
+        where = f" in {counted(self.num_rows, 'row')}" if self.num_rows else ", in no row to learn from,"
         sentence = f"{shown}{where} count{'s' if len(self.words) == 1 else ''} as missing"
         if ANY_WORD not in self.stored:
             return sentence

@@ -23,6 +23,7 @@ from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.set_columns import SetItems, what_it_follows
 from contextual_bert.data.sets import SetTable
 from contextual_bert.data.splits import PARTS, Split
+from contextual_bert.nouns import counted
 
 __all__ = ["Audit", "Fault", "audit"]
 
@@ -82,7 +83,8 @@ class Audit:
     def lines(self) -> list[str]:
         """The audit for people: a line for each check, then one for each fault."""
         found = [
-            f"{fault.severity}: {fault.message} (rows {', '.join(str(row + 1) for row in fault.rows)}, counted from 1)"
+            f"{fault.severity}: {fault.message} ({'row' if len(fault.rows) == 1 else 'rows'} "
+            f"{', '.join(str(row + 1) for row in fault.rows)}, counted from 1)"
             for fault in self.faults
         ]
         return [f"checked: {'; '.join(self.checked)}", *(found or ["no leak found"])]
@@ -132,7 +134,7 @@ def audit(
             or _follows_from_set(sets, column, raw)
         )
     checked = (
-        f"equal sets in two parts ({len(sets):,} sets)",
+        f"equal sets in two parts ({counted(len(sets), 'set')})",
         f"customers in two parts ({customer})"
         if customer
         else "customers in two parts: NOT checked, no customer column was named",
@@ -171,8 +173,9 @@ def _duplicate_sets(
         is_copied = bool(copied.sum() > expected + 3 * np.sqrt(expected))
         message = (
             f"{int(seen.sum()):,} of {int(own.sum()):,} {PARTS[later]} sets ({seen.sum() / own.sum():.1%}) occur in "
-            f"{where} too, {int(copied.sum()):,} of them with the same value in {len(compared)} other columns. "
-            "Where these are copies, remove them; where people choose alike, say so beside the score"
+            f"{where} too, {int(copied.sum()):,} of them with the same value in "
+            f"{counted(len(compared), 'other column')}. Where these are copies, remove them; where people choose "
+            "alike, say so beside the score"
         )
         faults.append(
             Fault(

@@ -28,6 +28,7 @@ from contextual_bert.errors import (
     UnknownNameError,
     place_of_row,
 )
+from contextual_bert.nouns import counted
 
 __all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
 
@@ -80,7 +81,7 @@ class Groups:
     def lines(self) -> list[str]:
         """Return sentences on what was grouped and left out."""
         keys = " and ".join(map(repr, self.by))
-        found = [f"{self.num_rows:,} rows grouped by {keys} into {self.table.num_rows:,} sets"]
+        found = [f"{counted(self.num_rows, 'row')} grouped by {keys} into {counted(self.table.num_rows, 'set')}"]
         if self.num_without_item:
             found.append(f"rows without an item: {self.num_without_item:,}")
         if self.num_broken:

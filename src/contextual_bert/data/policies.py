@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, cast, get_args
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
+from contextual_bert.nouns import counted
 from contextual_bert.options import SETS, Option
 
 __all__ = ["ReadReport", "SetPolicy"]
@@ -187,18 +188,21 @@ class ReadReport:
     def lines(self) -> list[str]:
         """The report for people, a sentence a line; what did not happen is left out."""
         text = [
-            f"{self.rows_kept:,} sets of {self.rows_in:,} rows kept ({self.rows_kept / max(1, self.rows_in):.1%}), "
-            f"{self.num_distinct:,} distinct items, {self.mean_size:.2f} items a set "
+            f"{counted(self.rows_kept, 'set')} of {counted(self.rows_in, 'row')} kept "
+            f"({self.rows_kept / max(1, self.rows_in):.1%}), "
+            f"{counted(self.num_distinct, 'distinct item')}, {self.mean_size:.2f} items a set "
             f"({self.smallest} to {self.largest})"
             if self.rows_kept
-            else f"no set of {self.rows_in:,} rows is left"
+            else f"no set of {counted(self.rows_in, 'row')} is left"
         ]
         if self.rows_dropped:
             text.append(f"rows dropped: {_counts(self.rows_dropped)}")
         if self.items_dropped:
             text.append(f"items dropped, of {self.items_in:,}: {_counts(self.items_dropped)}")
         if self.repeated_items:
-            text.append(f"items repeated within their set: {self.repeated_items:,}, in {self.sets_with_repeats:,} sets")
+            text.append(
+                f"items repeated within their set: {self.repeated_items:,}, in {counted(self.sets_with_repeats, 'set')}"
+            )
         if self.sets_sampled:
             text.append(f"longer sets of which a sample was kept: {self.sets_sampled:,}")
         if self.unused:

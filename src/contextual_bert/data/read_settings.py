@@ -142,7 +142,12 @@ class ReadSettings:
                 fix="Name the mark before the decimals.",
             )
         if self.encoding is not None and not _is_encoding(self.encoding):
-            raise ConfigurationError(f"encoding={self.encoding!r} is not known. Allowed: those of Python, as 'cp1252'.")
+            raise ConfigurationError(
+                "is not known",
+                setting="encoding",
+                value=self.encoding,
+                allowed="Allowed: those of Python, as 'cp1252'.",
+            )
 
 
 def _is_encoding(name: object) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.context.cells import FLOAT
+from contextual_bert.nouns import counted
 
 __all__ = ["cut_digits_hint", "spelling_hints"]
 
@@ -68,8 +69,8 @@ def cut_digits_hint(name: str, cells: pa.ChunkedArray) -> list[str]:
         return []
     shown = str(cells.filter(is_cut)[0].as_py())[:40]
     return [
-        f"warning: column {name!r}: a spreadsheet has cut the digits of long numbers in {count:,} rows, as {shown!r}. "
-        "Different codes may be one now. Export the column as text"
+        f"warning: column {name!r}: a spreadsheet has cut the digits of long numbers in {counted(count, 'row')}, "
+        f"as {shown!r}. Different codes may be one now. Export the column as text"
     ]
 
 

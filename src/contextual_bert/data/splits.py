@@ -36,6 +36,7 @@ from contextual_bert.errors import ConfigurationError, DataError, Message, Unkno
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.json_text import json_text
+from contextual_bert.nouns import counted
 
 __all__ = [
     "PARTS",
@@ -220,7 +221,7 @@ class Split:
                 f"{part}: {count:,} {'sets' if self.group_by else 'rows'} ({count / max(1, len(self.assignment)):.1%})"
             )
         if count := int((~self.is_in_part).sum()):
-            text.append(f"in no part: {count:,} rows ({count / len(self.assignment):.1%})")
+            text.append(f"in no part: {counted(count, 'row')} ({count / len(self.assignment):.1%})")
         return text
 
     def save(self, path: str | PathLike[str]) -> None:

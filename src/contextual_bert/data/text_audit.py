@@ -18,6 +18,7 @@ from contextual_bert.data.column_codes import codes_of, is_identifier, shuffled
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.splits import PARTS, Split
+from contextual_bert.nouns import counted
 
 __all__ = ["audit_texts", "joined_words"]
 
@@ -74,7 +75,7 @@ def audit_texts(
     for name in columns if has_classes and label is not None else ():
         faults += _determines_label(name, codes_of(table.column(name)), codes_of(table.column(label)))
     checked = (
-        f"equal texts in two parts ({table.num_rows:,} texts)",
+        f"equal texts in two parts ({counted(table.num_rows, 'text')})",
         f"customers in two parts ({customer})"
         if customer
         else "customers in two parts: NOT checked, no customer column was named",
@@ -113,7 +114,10 @@ def _duplicate_texts(
         if not seen.any():
             continue
         where = " or ".join(PARTS[part] for part in earlier)
-        what = [*(["label"] if has_label else []), *([f"value in {num_compared} columns"] if num_compared else [])]
+        what = [
+            *(["label"] if has_label else []),
+            *([f"value in {counted(num_compared, 'column')}"] if num_compared else []),
+        ]
         same = f", {int(copied.sum()):,} of them with the same {' and the same '.join(what)}" if what else ""
         message = (
             f"{int(seen.sum()):,} of {int(own.sum()):,} {PARTS[later]} texts ({seen.sum() / own.sum():.1%}) occur in "

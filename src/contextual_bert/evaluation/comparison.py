@@ -49,11 +49,11 @@ from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
     metric_notes,
-    plural,
     render_markdown,
     render_rich,
     seed_cell,
 )
+from contextual_bert.nouns import plural
 
 # A method and one of its metrics.
 Cell = tuple[str, str]

@@ -31,10 +31,10 @@ from contextual_bert.evaluation.tables import (
     difference_cell,
     interval_cell,
     metric_notes,
-    plural,
     render_markdown,
     render_rich,
 )
+from contextual_bert.nouns import plural
 
 ALL_FEATURES = "all features"
 Replacement = Literal["permute", "missing"]

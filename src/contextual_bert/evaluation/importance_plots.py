@@ -20,7 +20,7 @@ from contextual_bert.evaluation.drawing import (
     shorten,
 )
 from contextual_bert.evaluation.importance import FeatureImportances
-from contextual_bert.evaluation.tables import plural
+from contextual_bert.nouns import plural
 
 
 def plot_importance(importances: FeatureImportances, path: str | Path) -> Path:

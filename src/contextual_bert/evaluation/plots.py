@@ -32,7 +32,7 @@ from contextual_bert.evaluation.drawing import (
 )
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
 from contextual_bert.evaluation.report import Report
-from contextual_bert.evaluation.tables import plural
+from contextual_bert.nouns import plural
 
 
 def plot_comparison(comparison: Comparison, path: str | Path) -> Path:

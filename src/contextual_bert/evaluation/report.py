@@ -53,10 +53,10 @@ from contextual_bert.evaluation.tables import (
     interval_cell,
     metric_notes,
     number_cell,
-    plural,
     render_markdown,
     render_rich,
 )
+from contextual_bert.nouns import plural
 
 COLD_FEATURE = "customer in training"
 # Below this many clusters every cluster interval is known to be too narrow (Cameron and Miller 2015).

@@ -31,7 +31,7 @@ from contextual_bert.evaluation.study_tables import (
     paper_table,
     rows_by_name,
 )
-from contextual_bert.evaluation.tables import plural
+from contextual_bert.nouns import plural
 
 _WARNING = "Warning: "
 

@@ -35,7 +35,7 @@ from contextual_bert.evaluation.learning import LearningCurve
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
 from contextual_bert.evaluation.plots import draw_reliability
 from contextual_bert.evaluation.report import Report
-from contextual_bert.evaluation.tables import plural
+from contextual_bert.nouns import plural
 
 CostName = Literal["training_seconds", "parameters"]
 _COST_LABELS = {"training_seconds": "training time (s)", "parameters": "parameters (number)"}

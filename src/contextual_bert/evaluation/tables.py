@@ -141,20 +141,6 @@ def render_rich(heading: str, tables: Sequence[Table], notes: Sequence[str]) -> 
     )
 
 
-def plural(name: str) -> str:
-    """Several of what a column is named after.
-
-    Example:
-        >>> plural("customer"), plural("address"), plural("company"), plural("users")
-        ('customers', 'addresses', 'companies', 'users')
-    """
-    if name.endswith("y") and name[-2:-1] not in "aeiou":
-        return f"{name[:-1]}ies"
-    if name.endswith("s") and not name.endswith("ss"):
-        return name
-    return f"{name}es" if name.endswith(("ss", "x", "ch", "sh")) else f"{name}s"
-
-
 def number_cell(value: float, pattern: str) -> str:
     """A number for people; a dash where there is none, as of one seed or one customer.
 

@@ -9,6 +9,7 @@ from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.constraint_evaluation import Permitted
 from contextual_bert.inference.queries import MASK, UNUSED_CONTEXT, Request, TrainedSets
 from contextual_bert.inference.query_schema import Condition
+from contextual_bert.nouns import counted
 
 PERMITTED = "permitted items"
 
@@ -107,7 +108,7 @@ def notes_on(
         strangers = [item for item in names if vocabulary.id_of_value(item) is None]
         if strangers:
             notes.append(
-                f"{name} names {len(strangers)} unknown items, which change nothing: {', '.join(strangers[:5])}."
+                f"{name} names {counted(len(strangers), 'unknown item')} to no effect: {', '.join(strangers[:5])}."
             )
         known = [item for item in names if vocabulary.id_of_value(item) is not None]
         if name == "owned" and known:

@@ -24,6 +24,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     count_parameters,
 )
+from contextual_bert.nouns import counted
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
 from contextual_bert.softmax_over import SoftmaxOver
@@ -94,13 +95,16 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
         return []
     batch_size = rows_of_step(chosen)
     settings = (
-        f"{batch_size:,} rows a step, learning rate {chosen.learning_rate:.2g}, weight decay {chosen.weight_decay:.2g}"
+        f"{counted(batch_size, 'row')} a step, learning rate {chosen.learning_rate:.2g}, "
+        f"weight decay {chosen.weight_decay:.2g}"
     )
     if chosen.max_steps > 0:
-        return [f"training: {chosen.max_steps:,} steps, as max_steps says; {settings}"]
+        return [f"training: {counted(chosen.max_steps, 'step')}, as max_steps says; {settings}"]
     epochs, own = chosen.num_train_epochs, steps_of_epoch(num_rows, batch_size)
     steps = math.ceil(epochs * own)
-    line = f"training: {epochs:g} epochs of {own:,} step{'s' if own > 1 else ''}, {steps:,} steps in all; {settings}"
+    line = (
+        f"training: {counted(epochs, 'epoch')} of {counted(own, 'step')}, {counted(steps, 'step')} in all; {settings}"
+    )
     if own == 1 and "per_device_train_batch_size" in recipe.training:
         line += f". A step reads all {num_rows:,} training rows: a smaller batch takes more steps"
     if EPOCHS in recipe.training and steps < FEWEST_STEPS_OF_TEXTS:

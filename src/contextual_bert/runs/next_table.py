@@ -21,6 +21,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import Message, SchemaError, TablePlace, did_you_mean, joined
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.nouns import counted
 
 NUM_EXAMPLES = 5
 # From this share of the rows on, values that the run does not know are a warning. Rare values are unknown to it, too.
@@ -169,11 +170,11 @@ def _with_matches(unknown: Mapping[str, int], absent: Sequence[str]) -> str:
     shown: list[str] = []
     for value, count in _most(unknown):
         if value == WITHHELD:
-            shown.append(f"{WITHHELD} ({count:,} rows)")
+            shown.append(f"{WITHHELD} ({counted(count, 'row')})")
             continue
         close = difflib.get_close_matches(value.casefold(), folded, n=1)
         meant = f", did you mean {folded[close[0]]!r}?" if close else ""
-        shown.append(f"{value!r} ({count:,} rows{meant})")
+        shown.append(f"{value!r} ({counted(count, 'row')}{meant})")
     more = ["..."] if len(unknown) > NUM_EXAMPLES else []
     lost = f". Known to it, and in no row now: {', '.join(map(repr, absent[:NUM_EXAMPLES]))}" if absent else ""
     return ", ".join([*shown, *more]) + lost + (", ..." if len(absent) > NUM_EXAMPLES else "")

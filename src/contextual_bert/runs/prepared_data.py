@@ -25,9 +25,9 @@ from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
-from contextual_bert.evaluation.tables import plural
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
+from contextual_bert.nouns import plural
 from contextual_bert.runs.audits import audit_of
 from contextual_bert.runs.ready_parts import file_parts, joined_assignment
 from contextual_bert.runs.run_directories import SPLIT_DIGEST

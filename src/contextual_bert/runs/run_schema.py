@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema, InferredSchema, alike_warning
-from contextual_bert.context.infer import SchemaSettings, infer_features
+from contextual_bert.context.infer import SchemaSettings, check_named_columns, infer_features
 from contextual_bert.context.running import follows_in_time
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data import Audit, Split
@@ -52,14 +52,27 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
             )
 
 
-def check_missing_values(schema: ContextSchema, recipe: Recipe) -> None:
-    """Raise ConfigurationError where a schema that is given does not take a value for missing that a recipe names."""
+def check_missing_values(schema: ContextSchema, recipe: Recipe, *, columns: Collection[str]) -> None:
+    """Raise where a schema that is given does not take a value for missing that a recipe names for a column.
+
+    Args:
+        schema: that is given.
+        recipe: names the values: "age=999" of a column, "n/a" of each that has it.
+        columns: of the table.
+
+    Raises:
+        UnknownNameError: the table has no such column.
+        ConfigurationError: a feature of that column does not take the value.
+    """
+    check_named_columns(recipe.reading.missing_values, columns)
     for each in recipe.reading.missing_values:
         column, sign, value = each.rpartition("=")
         readers = [feature for feature in schema.features if feature.column == column]
         if sign and any(value not in feature.missing_words for feature in readers):
             raise ConfigurationError(
-                f"missing_values: {each!r} is not under 'missing' of the feature {readers[0].name!r} of the schema",
+                f"is not under 'missing' of the feature {readers[0].name!r} of the schema",
+                setting="missing_values",
+                value=(each,),
                 fix="Make the schema with it, or leave it out.",
             )
 
@@ -121,7 +134,7 @@ def schema_of(
     if recipe.schema is not None:
         schema = given_schema(recipe)
         check_unlearned(schema, recipe)
-        check_missing_values(schema, recipe)
+        check_missing_values(schema, recipe, columns={*training.column_names, *left_out})
         try:
             return InferredSchema(schema.with_ranges(training), ())
         except DataError as error:
@@ -164,7 +177,9 @@ def inferred(
             overrides=dict(overrides or {}),
             date_formats=recipe.reading.date_formats,
             decimal=recipe.reading.decimal,
-            missing_values=recipe.reading.missing_values,
+            missing_values=tuple(
+                each for each in recipe.reading.missing_values if each.rpartition("=")[0] not in left_out
+            ),
             customers=customers_in(recipe, training, split),
             min_count=recipe.min_customers,
             max_categories=recipe.max_categories,

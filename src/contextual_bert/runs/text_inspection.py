@@ -22,6 +22,7 @@ from contextual_bert.data.text_audit import joined_words
 from contextual_bert.data.text_table import label_values
 from contextual_bert.errors import DataError, Message, place_of_row
 from contextual_bert.evaluation import has_grades
+from contextual_bert.nouns import counted
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_warnings
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask
@@ -69,7 +70,7 @@ def look_at_texts(table: pa.Table, recipe: Recipe, split: Split | None, *, has_t
 
 def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bool) -> Look:
     """Inspect the number and length of the texts, and texts with nothing to read."""
-    lines, faults = [f"{table.num_rows:,} rows"], list[str]()
+    lines, faults = [counted(table.num_rows, "row")], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
     for name in (task.text, *([task.second] if task.second is not None else [])):
         column = decoded(table.column(name))

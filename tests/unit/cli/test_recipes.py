@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.data import ReadSettings
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, rendered
 from contextual_bert_cli.recipes import check_reads, context_of, reading_over, recipe_of
 from contextual_bert_cli.records import read_context, read_queries
 from contextual_bert_cli.serve import read_key
 from contextual_bert_cli.settings_text import assigned, listed
+from contextual_bert_cli.wording import option_of
 
 
 def test_files_that_an_editor_marked_as_utf_8_are_read(tmp_path: Path) -> None:
@@ -123,6 +125,30 @@ def test_low_rank_changes_are_asked_for_by_name() -> None:
     assert recipe_of(texts).trained_weights == "all"
     with pytest.raises(ConfigurationError, match="for instance --lora rank=4"):
         recipe_of({**texts, "trained_weights": "lora", "lora": ["rank"]})
+
+
+@pytest.mark.parametrize(
+    "option", [{"min_customers": 5}, {"max_categories": 3}, {"hash_buckets": 3}, {"leaks": "keep"}]
+)
+def test_settings_of_an_inferred_schema_are_refused_where_one_is_given(tmp_path: Path, option: dict[str, Any]) -> None:
+    schema = tmp_path / "schema.json"
+    ContextSchema(features=(Categorical(name="sex", values=("f", "m")),)).save(schema)
+    (name,) = option
+    flag = f"--{name.replace('_', '-')}"
+    options = {"data": "days.csv", "items": "items", **option}
+    assert recipe_of(options).schema is None
+    with pytest.raises(ConfigurationError, match=f"{name}.*and --schema brings them") as raised:
+        recipe_of({**options, "schema": schema})
+    assert rendered(raised.value, option_of).startswith(flag)
+    if name != "min_customers":  # of a run that is gone on from it says which new values are named
+        with pytest.raises(ConfigurationError, match="and --init-from brings them"):
+            recipe_of({**options, "init_from": "runs/may"})
+
+
+def test_an_encoding_that_is_none_names_the_option() -> None:
+    with pytest.raises(ConfigurationError, match="'nope'") as raised:
+        recipe_of({"data": "days.csv", "items": "items", "encoding": "nope"})
+    assert rendered(raised.value, option_of).startswith("--encoding nope is not known")
 
 
 def test_options_of_a_file_replace_those_of_the_run_one_by_one() -> None:

@@ -1,5 +1,7 @@
 """Columns that are read as they look, and may be ids or lists: what is said of them."""
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -113,6 +115,9 @@ def test_whole_numbers_that_one_float_would_merge_are_categories() -> None:
         schema = infer_schema(table).schema
         assert len({*encode_table(schema, table).arrays["big"].tolist()}) == 3
         assert encode_records(schema, [{"big": first + 1}]).unknown == {}
+    cents = pa.array([Decimal(first + row % 3) + Decimal("0.10") for row in range(300)], pa.decimal128(38, 2))
+    (note,) = infer_schema(pa.table({"big": cents})).notes
+    assert (note.kind, note.distinct) == ("categorical", 3), "as a database exports its numbers"
     small = pa.table({"big": [10**17 + 10**15 * (row % 40) for row in range(400)]})
     assert infer_schema(small).notes[0].kind == "numerical", "floats tell these apart"
 

@@ -11,7 +11,7 @@ from contextual_bert.context import ContextSchema, encode_records, encode_table,
 from contextual_bert.context.hints import placeholder_hint
 from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.data import ReadSettings
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.runs.run_schema import check_missing_values
 from contextual_bert.training import Recipe, SetCompletion
 
@@ -95,11 +95,21 @@ def test_a_schema_that_does_not_know_a_named_value_is_refused() -> None:
     for values, is_known in ((("age=999", "?"), True), (("age=-1",), False)):
         recipe = Recipe(data="days.csv", task=SetCompletion(items="items"), reading=ReadSettings(missing_values=values))
         if is_known:
-            check_missing_values(schema, recipe)
+            check_missing_values(schema, recipe, columns=["age"])
             continue
-        with pytest.raises(ConfigurationError, match="'age=-1' is not under 'missing'"):
-            check_missing_values(schema, recipe)
+        with pytest.raises(ConfigurationError, match=r"'age=-1'.* is not under 'missing'"):
+            check_missing_values(schema, recipe, columns=["age"])
     with pytest.raises(DataError, match="not a number"):
         encode_records(schema, [{"age": "n. n."}])
     with pytest.raises(ConfigurationError, match="Give a tuple of texts"):
         ReadSettings(missing_values="age=999")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_value_that_names_a_column_the_table_lacks_is_refused() -> None:
+    wrong = ("agee=999", "?")
+    with pytest.raises(UnknownNameError, match=r"'agee=999'.*names no column of the table.*age"):
+        infer_features(TABLE, SchemaSettings(missing_values=wrong))
+    schema = infer_features(TABLE, SchemaSettings(missing_values=("age=999",))).schema
+    recipe = Recipe(data="days.csv", task=SetCompletion(items="items"), reading=ReadSettings(missing_values=wrong))
+    with pytest.raises(UnknownNameError, match="names no column of the table"):
+        check_missing_values(schema, recipe, columns=TABLE.column_names)

@@ -155,6 +155,6 @@ def test_digits_that_a_spreadsheet_cut_are_told_of(tmp_path: Path, codes: list[s
     path = tmp_path / "orders.csv"
     path.write_text("price\n4.00639E+12\n17\n1e5\n", encoding="utf-8")
     lines = reading_lines(read_table(path, code_columns=codes))
-    assert "cut the digits of long numbers in 1 rows, as '4.00639E+12'" in lines[0]
+    assert "cut the digits of long numbers in 1 row, as '4.00639E+12'" in lines[0]
     path.write_text("price\n4.5e-3\n1e+5\n", encoding="utf-8")
     assert reading_lines(read_table(path, code_columns=codes)) == []

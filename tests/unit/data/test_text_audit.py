@@ -65,7 +65,7 @@ def test_a_copied_text_is_a_leak_and_another_view_of_it_a_warning() -> None:
     table, test = copied("label", "age")
     [fault] = audited(table).faults
     assert (fault.kind, fault.severity, fault.count, fault.rows) == ("duplicate_text", "leak", 1, (test,))
-    assert "word for word, 1 of them with the same label and the same value in 1 columns" in fault.message
+    assert "word for word, 1 of them with the same label and the same value in 1 column" in fault.message
     table, test = copied("age")
     [fault] = audited(table).faults
     assert (fault.severity, fault.rows) == ("warning", (test,))

@@ -88,7 +88,7 @@ def test_owned_is_not_proposed_and_said() -> None:
     answer = answered({"items": ["tote"], "owned": ["parka", "beret", "kilt"]})
     assert {each["item"] for each in answer["slots"][0]["candidates"]}.isdisjoint({"parka", "beret", "tote"})
     assert answer["notes"] == [
-        "owned names 1 unknown items, which change nothing: kilt.",
+        "owned names 1 unknown item to no effect: kilt.",
         "Owned, and so not proposed: parka, beret.",
     ]
     assert answer["slots"][0]["removed"] == {"owned": 2, "repeats": 1}

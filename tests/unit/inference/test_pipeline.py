@@ -224,7 +224,7 @@ def test_what_is_unknown_is_reported(pipeline: CompletionPipeline) -> None:
     )
     assert answer["unknown_items"] == ["kilt"]
     assert answer["unknown_context"] == {"gender": ["robot"], "brands": ["umbrella"]}
-    assert answer["notes"] == ["deny names 1 unknown items, which change nothing: kilt."]
+    assert answer["notes"] == ["deny names 1 unknown item to no effect: kilt."]
     assert sum(candidates(answer).values()) == pytest.approx(1)
 
 

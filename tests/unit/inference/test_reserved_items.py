@@ -40,7 +40,7 @@ def test_it_changes_nothing_where_items_are_named(pipeline: CompletionPipeline, 
         answer: Any = pipeline({"items": ["hat"], key: [name, "coat"]}, top_k=3)
         plain: Any = pipeline({"items": ["hat"], key: ["never seen", "coat"]}, top_k=3)
         assert answer["slots"] == plain["slots"]
-        assert any("names 1 unknown items" in note and name in note for note in answer["notes"])
+        assert any("names 1 unknown item " in note and name in note for note in answer["notes"])
 
 
 def test_the_price_of_the_set_is_not_that_of_a_token(pipeline: CompletionPipeline) -> None:

@@ -46,6 +46,7 @@ from contextual_bert.inference.tables.bulk import (
     settled,
 )
 from contextual_bert.json_text import json_text
+from contextual_bert.nouns import counted
 
 MANIFEST, DONE = "manifest.json", "_SUCCESS"
 FORMAT = "contextual-bert completions 1"
@@ -76,8 +77,8 @@ class BulkReport:
         """For people."""
         kept = f", {self.num_kept} of them kept from before" if self.num_kept else ""
         empty = f", {self.num_empty:,} without a proposal: see the column reason" if self.num_empty else ""
-        files = f"{self.num_shards:,} file{'s' if self.num_shards != 1 else ''}"
-        blanks = f"{self.num_blanks:,} blanks of {self.num_rows:,} sets in {files}{kept}{empty}"
+        files = counted(self.num_shards, "file")
+        blanks = f"{counted(self.num_blanks, 'blank')} of {counted(self.num_rows, 'set')} in {files}{kept}{empty}"
         return [blanks, *([self.computed_by] if self.computed_by else []), *self.unknown]
 
 

@@ -42,6 +42,7 @@ from contextual_bert.inference.texts.text_layout import (
 )
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
 from contextual_bert.models.truncation import Truncation, check_truncation
+from contextual_bert.nouns import counted
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,14 @@ class TextReport:
             has_taught: whether the schema is of these rows.
         """
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
-        unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
+        unread = f", {counted(self.num_unread_words, 'word')} behind the cut" if self.num_unread_words else ""
         unknown = unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
-        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown, *outside_lines(self.outside), *self.remarks]
+        return [
+            f"{counted(self.num_texts, 'text')}, {cut}{unread}",
+            *unknown,
+            *outside_lines(self.outside),
+            *self.remarks,
+        ]
 
 
 @dataclass(frozen=True, eq=False)
