@@ -1,9 +1,11 @@
 """The model card of a run: README.md with what it is, what it was trained on, how good it is and where it ends."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from contextual_bert.errors import NAME, spelled
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.tables import markdown_text
 from contextual_bert.printable import printable
@@ -116,7 +118,9 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         about=about(recipe),
         limits=limits_of(recipe),
         strangers=STRANGE_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else STRANGERS,
-        data="\n".join(f"- {one_line(line)}" for line in (f"table: {Path(recipe.data).name}", *lines)),
+        data="\n".join(
+            f"- {one_line(spelled(line, in_recipe))}" for line in (f"table: {Path(recipe.data).name}", *lines)
+        ),
         results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items())
         or NO_RESULTS,
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
@@ -135,6 +139,17 @@ def base_model(recipe: Recipe) -> str | None:
     if start is None or recipe.conditioning in WITHOUT_BERT:
         return None
     return start if HUB_NAME.fullmatch(start) is not None and not Path(start).exists() else None
+
+
+def in_recipe(name: str, value: object) -> str:
+    """Return a setting as ``recipe.json`` spells it, which lies beside the card.
+
+    Example:
+        >>> print(in_recipe("num_train_epochs", 3), in_recipe("split_by", "time"), in_recipe("time", ...))
+        "num_train_epochs": 3 "split_by": "time" "time"
+    """
+    key = json.dumps(name)
+    return key if value is NAME or value is ... else f"{key}: {json.dumps(value, default=str)}"
 
 
 def without_folders(text: str, recipe: Recipe) -> str:

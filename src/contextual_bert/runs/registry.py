@@ -64,6 +64,8 @@ BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
 # Those for texts without a BERT, and of them those that can be deployed.
 WITHOUT_BERT = tuple(name for name in TEXT_BASELINES if not name.startswith(("bert_", "embeddings")))
 BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC)
+# Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
+WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
 # Training settings that hold where nothing is trained, too.
 _OF_SCORING = frozenset({"disable_tqdm", "per_device_eval_batch_size"})
 # Those that are counted, or fitted to convergence, and read no setting of a training.

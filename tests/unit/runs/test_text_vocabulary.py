@@ -86,6 +86,18 @@ def test_the_words_of_few_customers_and_of_other_parts_are_not_kept(table: Path)
     assert ready.digests.keys() == {"split_digest"}
 
 
+@pytest.mark.parametrize("name", ["popularity", "tfidf"])
+def test_no_tokens_are_told_of_where_none_are_read(table: Path, name: str) -> None:
+    assert not [line for line in prepare(recipe_of(table, name)).lines() if "token" in line or "[UNK]" in line]
+
+
+def test_a_card_spells_settings_as_the_recipe_does(table: Path, tmp_path: Path) -> None:
+    run(recipe_of(table, "bilstm"), tmp_path / "run", is_quiet=True)
+    card = (tmp_path / "run/README.md").read_text()
+    assert 'without "num_train_epochs": 3 small tables get more' in card
+    assert "num_train_epochs=" not in card
+
+
 def test_a_baseline_trains_without_a_checkpoint(table: Path, tmp_path: Path) -> None:
     report = run(recipe_of(table, "bilstm"), tmp_path / "run")
     assert report is not None

@@ -36,6 +36,7 @@ from contextual_bert.runs.registry import (
     CONTEXT_AS_TEXT,
     TEXT_BASELINES,
     WITHOUT_BERT,
+    WITHOUT_TOKENS,
     check_kind,
     keeps_weights,
 )
@@ -469,7 +470,8 @@ class LabelTask(CountedTask, TextModelTask):
         what = "grades, the lowest first" if task.is_ordinal else "labels"
         warned = label_warnings(self.examples.table, self.labels, str(task.label), self.split)
         read = [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
-        return [*cut, *read, *self.pooling_lines(), *self.head_lines(), *vocabulary_lines(self)]
+        words = [] if self.recipe.conditioning in WITHOUT_TOKENS else vocabulary_lines(self)
+        return [*cut, *read, *self.pooling_lines(), *self.head_lines(), *words]
 
     def pooling_lines(self) -> list[str]:
         """Return a sentence on what a label is read from; none where each word has one."""
