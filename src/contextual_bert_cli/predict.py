@@ -219,7 +219,7 @@ def write_predictions(
         codes = schema.code_columns if schema is not None else ()
         table = read_table(data, text_columns=tuple(read.values()), code_columns=codes, settings=reading)
         table = without_gaps(table, [name for name in read.values() if name is not None], reading, file=str(data))
-        table = reread_context(table, schema, reading)
+        spelt, table = table, reread_context(table, schema, reading)
     for role, name in read.items():
         try:
             if name is not None:
@@ -235,6 +235,9 @@ def write_predictions(
     with counting("predicting") as progress, naming(str(data)):
         found = predict(table, **read, progress=progress)
     written, names = found.table, added.names
+    for name in spelt.column_names:
+        place = written.column_names.index(name)
+        written = written.set_column(place, spelt.field(name), spelt.column(name))
     if not is_whole:
         written, names = written.append_column(ROW, [rows_of_file(table)]), [*names, ROW]
         remark(f"the column {ROW!r} has the number of each row in {data}, counted from 0")

@@ -4,6 +4,8 @@ The features of a run keep how their values were written. A command that is told
 numbers, days and missing cells first, and the features take these as they are.
 """
 
+from collections.abc import Collection, Sequence
+
 import pyarrow as pa
 
 from contextual_bert.arrow_types import decoded, is_text, value_type
@@ -12,6 +14,35 @@ from contextual_bert.context.infer import words_for
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.spelling import as_typed, typed_column
 from contextual_bert.inference.catalogue_columns import as_dates, without_values
+
+SPELT = "\x1fspelt "  # before the name of a column that stands beside the same one reread
+
+
+def with_spelt(table: pa.Table, before: pa.Table, names: Collection[str]) -> pa.Table:
+    """Return a reread table with the columns as they were before, under names of their own, where they changed.
+
+    Args:
+        table: reread.
+        before: the same rows as they were read.
+        names: of the columns that are wanted as they are spelt.
+
+    Example:
+        >>> read, before = pa.table({"paid": [70.46], "age": [34]}), pa.table({"paid": ["70,46"], "age": [34]})
+        >>> spelt_columns(with_spelt(read, before, ["paid", "age"]), ["paid", "age"]).to_pylist()
+        [{'paid': '70,46', 'age': 34}]
+    """
+    for name in names:
+        if name in before.column_names and table.column(name) is not before.column(name):
+            is_same = table.field(name).equals(before.field(name)) and table.column(name).equals(before.column(name))
+            field = before.field(name).with_name(SPELT + name)
+            table = table if is_same else table.append_column(field, before.column(name))
+    return table
+
+
+def spelt_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return columns of a table as they were spelt in the file, where ``with_spelt`` kept that, under their names."""
+    places = [SPELT + name if SPELT + name in table.column_names else name for name in names]
+    return table.select(places).rename_columns(list(names))
 
 
 def reread_context(table: pa.Table, schema: ContextSchema | None, reading: ReadSettings) -> pa.Table:

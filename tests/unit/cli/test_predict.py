@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from contextual_bert.context import ContextSchema, Numerical
 from contextual_bert.data import ReadSettings, read_table
 from contextual_bert.errors import DataError
 from contextual_bert_cli.predict import write_predictions
@@ -39,3 +40,20 @@ def test_rows_are_numbered_as_in_the_file_where_some_are_left_out(
     path.write_text("text,row\nso,f\n", encoding="utf-8")
     write_predictions(path, output, ADDED, predicted, **how, reading=ReadSettings(on_bad_row="drop"))
     assert read_table(output).column_names == ["text", "row", "predicted_label"]
+
+
+def test_the_columns_of_the_file_are_written_as_they_are_spelt(tmp_path: Path) -> None:
+    path, output = tmp_path / "texts.csv", tmp_path / "out.parquet"
+    path.write_text('text,paid\nso,"70,46"\nso,-\n', encoding="utf-8")
+    schema = ContextSchema(features=(Numerical(name="paid", edges=(50.0,)),))
+    reading = ReadSettings(decimal=",", missing_values=("paid=-",))
+    read: list[Any] = []
+
+    def reading_predict(table: pa.Table, **_: Any) -> Any:
+        read.extend(table["paid"].to_pylist())
+        return predicted(table)
+
+    columns: Any = {"text": "text", "pair": None}
+    write_predictions(path, output, ADDED, reading_predict, read=columns, schema=schema, reading=reading)
+    assert read == [70.46, None]
+    assert read_table(output)["paid"].to_pylist() == ["70,46", "-"]

@@ -215,6 +215,23 @@ def test_rows_are_counted_as_in_the_file_where_some_were_left_out(
     assert read_table(tmp_path / "out" / "part-00000.parquet")["row"].to_pylist() == [0, 2]
 
 
+def test_a_kept_column_of_the_context_is_as_the_file_spells_it(
+    pipeline: CompletionPipeline, names: list[str], tmp_path: Path
+) -> None:
+    path, expected = tmp_path / "sets.csv", ["34,50", "-", "1.034,0"]
+    path.write_text("\n".join(["items;age", *(f"{names[0]} {names[1]};{age}" for age in expected)]), encoding="utf-8")
+    reading = ReadSettings(delimiter=";", decimal=",", missing_values=("age=-",))
+    for number, (group_by, keep) in enumerate((((), ["age"]), (("order",), ["age"]))):
+        if group_by:
+            rows = [f"{order};{names[0]};{age}" for order, age in enumerate(expected)]
+            path.write_text("\n".join(["order;items;age", *rows]), encoding="utf-8")
+        settings = BulkSettings(top_k=1, keep=keep, separator=" ", reading=reading, group_by=group_by)
+        complete_table(pipeline, path, tmp_path / f"out-{number}", settings=settings)
+        found = read_table(tmp_path / f"out-{number}" / "part-00000.parquet")
+        assert [*dict.fromkeys(found["age"].to_pylist())] == expected
+        assert found.column_names[: len(group_by) + 2] == [*group_by, "age", "row"]
+
+
 def test_other_faults_are_named(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown key 'dny'"):
         BulkSettings(constraints={"dny": ["a"]})

@@ -32,6 +32,7 @@ from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraint_evaluation import constraint_keys
 from contextual_bert.inference.queries import check_count, read_request
 from contextual_bert.inference.query_schema import GUIDANCE, TRUTH_WORDS
+from contextual_bert.inference.reread import SPELT, spelt_columns
 
 ROW = "row"
 NAMES = ("allow", "deny", "owned")  # constraints that are lists of items
@@ -136,7 +137,8 @@ class TableCompleter:
 
     def reads(self, table: pa.Table) -> list[str]:
         """The columns of a table that make a difference to its proposals, as they stand in it."""
-        read = {ROW, self.settings.items, *self.settings.keep, *constraint_keys(), *context_columns(self.pipeline)}
+        kept = (*self.settings.keep, *(SPELT + name for name in self.settings.keep))
+        read = {ROW, self.settings.items, *kept, *constraint_keys(), *context_columns(self.pipeline)}
         return [name for name in table.column_names if name in read]
 
     def __call__(self, table: Frame) -> pa.Table:
@@ -185,9 +187,9 @@ class TableCompleter:
                     for name in ("position", "num_permitted", "excluded_probability", "reason"):
                         found[name].append(slot[name])
         completed = pa.table(found, schema=COLUMNS)
-        kept = table.select(settings.keep).take(pa.array(places, pa.int64()))
+        kept = spelt_columns(table, settings.keep).take(pa.array(places, pa.int64()))
         for name in reversed(settings.keep):
-            completed = completed.add_column(0, table.schema.field(name), kept.column(name))
+            completed = completed.add_column(0, kept.schema.field(name), kept.column(name))
         return completed
 
     @contextmanager

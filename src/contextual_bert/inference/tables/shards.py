@@ -36,7 +36,7 @@ from contextual_bert.inference.constraint_evaluation import constraint_keys
 from contextual_bert.inference.context_notes import table_lines, with_absent_columns
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.queries import MASK
-from contextual_bert.inference.reread import reread_context
+from contextual_bert.inference.reread import SPELT, reread_context, with_spelt
 from contextual_bert.inference.tables.bulk import (
     ROW,
     BulkSettings,
@@ -125,7 +125,8 @@ class ShardPlan:
         self.file = str(source) if isinstance(source, str | Path) else None
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
         table = without_gaps(table, settings.group_by, settings.reading, file=self.file)
-        table = reread_context(table, pipeline.processor.schema, settings.reading)
+        read = reread_context(table, pipeline.processor.schema, settings.reading)
+        table = with_spelt(read, table, settings.keep)
         notes, own_rows = reading_lines(table), rows_of_file(table)
         table, absent = with_absent_columns(table, pipeline.processor.schema)
         notes += absent
@@ -257,7 +258,7 @@ def grouped(table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSet
     Raises:
         DataError, UnknownNameError: as ``group_rows``.
     """
-    read = (*settings.keep, *constraint_keys())
+    read = (*settings.keep, *(SPELT + name for name in settings.keep), *constraint_keys())
     needed = [name for name in read if name in table.column_names]
     separator = separator_of_cells(str(settings.separator))
     with naming(file):
