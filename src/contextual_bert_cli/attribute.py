@@ -19,7 +19,6 @@ from contextual_bert_cli.output import (
 from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipe_options import READING, typed, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, check_tables, evaluation_overrides
-from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -103,7 +102,7 @@ def command(
             found = attribute_missing(run, **how)
         else:
             found = attribute_run(run, num_permutations=permutations, **how)
-    remark(*map(in_options, found.lines))
+    remark(*found.lines)
     if output_format == "json":
         show_json_text(found.importances.to_json())
     elif output_format == "markdown":

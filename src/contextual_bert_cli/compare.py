@@ -19,7 +19,6 @@ from contextual_bert_cli.recipes import (
 )
 from contextual_bert_cli.settings_text import listed
 from contextual_bert_cli.studies import finish_study, without_weights
-from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -115,7 +114,7 @@ def command(
         folders = [] if overwrite else [run_directory(output, recipe) for recipe in recipes]
         with counting("choosing the fields of the context") as progress:
             ready = with_selected_fields(ready, recipes, remembered=folders, progress=progress)
-        remark(*map(in_options, ready.lines()), *map(in_options, ready.remarks))
+        remark(*ready.lines(), *ready.remarks)
         if overwrite:
             for recipe in recipes:
                 ready.check(ready.resolve(recipe))
@@ -128,7 +127,7 @@ def command(
             prepared=ready,
             peers=Peers(reference=reference),
             num_jobs=jobs,
-            say=lambda line: remark(in_options(line)),
+            say=remark,
         )
     finish_study(found, output, runs=output / "METHOD" / "seed-N")
     ranking, firsts = found.ranking(), {recipe.label: recipe for recipe in reversed(recipes)}

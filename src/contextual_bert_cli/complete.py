@@ -283,7 +283,9 @@ def command(
     with working(f"loading {directory}"):
         pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
-    placed = at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS)
+    placed = (
+        at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS, given={"where": where or []})
+    )
     with working(f"completing {len(asked):,} sets"), placed:
         answers: Any
         if joint:

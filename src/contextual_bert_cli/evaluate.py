@@ -19,7 +19,6 @@ from contextual_bert_cli.output import (
 from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, check_tables, evaluation_overrides, use_of
-from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -82,7 +81,7 @@ def command(
             batch_size=batch_size,
             progress=progress,
         )
-    remark(*map(in_options, found.lines))
+    remark(*found.lines)
     if output_format == "json":
         show_json_text(found.to_json())
     elif output_format == "markdown":

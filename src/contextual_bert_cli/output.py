@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from contextual_bert.printable import printable, printable_argument, printable_json
 from contextual_bert_cli.failures import is_main_process
+from contextual_bert_cli.wording import in_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,10 +76,10 @@ def show_json_text(text: str) -> None:
 
 
 def remark(*lines: str) -> None:
-    """Sentences about what happens, beside the result, a line each."""
+    """Sentences about what happens, beside the result, a line each. The settings that they name are options here."""
     writer = console(is_error=True)
     for line in lines:
-        writer.print(printable(line, is_one_line=True), soft_wrap=True)
+        writer.print(printable(in_options(line), is_one_line=True), soft_wrap=True)
 
 
 def remark_unknown(context: Mapping[str, Sequence[str]]) -> None:

@@ -105,16 +105,20 @@ class OptionPlace:
     Args:
         keys: of the value in the query.
         option: that gave it.
+        given: the texts that the option was given, of which each made one element of its value.
     """
 
     keys: "tuple[Key, ...]"
     option: str
+    given: Sequence[str] = ()
 
     def text(self, value: object, spelling: "Spelling") -> str:
         """Return the option, and the path in its value, as the beginning of a sentence."""
         from contextual_bert.errors import path_of
 
         rest = self.keys[1:]
+        if rest and isinstance(rest[0], int) and rest[0] < len(self.given):
+            return f"{self.option} {self.given[rest[0]]!r}: "
         if self.option == CONTEXT:
             path = f", feature {path_of(rest)!r}" if rest else ""
         else:
@@ -150,11 +154,12 @@ class LinePlace:
 
 
 @contextmanager
-def at_options(options: Mapping[str, str]) -> Generator[None]:
+def at_options(options: Mapping[str, str], *, given: Mapping[str, Sequence[str]] | None = None) -> Generator[None]:
     """Name the option, and no query, where the one query of the options is at fault.
 
     Args:
         options: key of a query -> the option that gave it. That of the context is ``CONTEXT``.
+        given: key of a query -> the texts of an option that is repeated, where each made one element of the value.
 
     Raises:
         ContextualBertError: what came, with its option.
@@ -168,7 +173,9 @@ def at_options(options: Mapping[str, str]) -> Generator[None]:
             raise
         keys = error.place.inner
         option = {"context": CONTEXT, **options}.get(str(keys[0])) if keys else None
-        raise error.at(OptionPlace(keys, option) if option is not None else QueryPlace(keys)) from error.__cause__
+        texts = (given or {}).get(str(keys[0]), ()) if keys else ()
+        place = OptionPlace(keys, option, texts) if option is not None else QueryPlace(keys)
+        raise error.at(place) from error.__cause__
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from contextual_bert_cli.recipes import (
     recipe_of,
     use_of,
 )
-from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -110,10 +109,10 @@ def command(
                 ready = prepare(recipe)
             with counting("choosing the fields of the context", is_quiet=not is_main_process()) as progress:
                 ready = with_selected_fields(ready, [recipe], remembered=[output] if resume else [], progress=progress)
-            remark(*map(in_options, (*ready.lines(), *ready.remarks)), *emulation_lines(recipe.device, recipe.dtype))
+            remark(*ready.lines(), *ready.remarks, *emulation_lines(recipe.device, recipe.dtype))
             own = ready.resolve(recipe)
             lines = training_lines(own, ready, defaults=ready.default_training(own))
-            remark(*map(in_options, lines))
+            remark(*lines)
             report = run(
                 recipe,
                 output,
@@ -132,7 +131,7 @@ def command(
         is_said = report.learned is not None and not report.learned.has_learned
         show((replace(report, learned=None) if is_said else report).to_rich())
     if report is not None and report.learned is not None and not report.learned.has_learned:
-        remark("", in_options(report.learned.note()))
+        remark("", report.learned.note())
     remark(*field_lines(load_metrics(output)))
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")

@@ -6,6 +6,7 @@ has learned and no tensor. Paper: not there.
 
 from typing import Any, Protocol
 
+from contextual_bert.errors import Message
 from contextual_bert.inference.query_schema import GUIDANCE
 
 
@@ -80,8 +81,9 @@ def why_no_guidance(model: Model, *, asked: str = GUIDANCE) -> str | None:
     if not model.config.reads_context:
         return f"{asked} changes nothing: this model was trained with conditioning={model.config.conditioning!r}."
     if not model.has_learned_anonymous:
-        return (
+        return Message(
             f"{asked} starts from what the model says when nothing is known of a person, and it was trained without "
-            "context_dropout: this state was never learned. Train with context_dropout=0.1."
+            "context_dropout: this state was never learned. Train with {context_dropout}.",
+            context_dropout=0.1,
         )
     return None

@@ -19,9 +19,7 @@ from contextual_bert.context import (
     unknown_in_words,
 )
 from contextual_bert.context.absence import is_missing
-from contextual_bert.errors import SchemaError, did_you_mean
-
-_ADVICE = "field_dropout=0.1"
+from contextual_bert.errors import Message, SchemaError, did_you_mean
 
 
 class ContextNotes:
@@ -70,8 +68,11 @@ class ContextNotes:
         if absent:
             them = "it" if len(absent) == 1 else "them"
             notes.append(
-                f"Not given: {', '.join(absent)}. Hardly any training row lacked {them}, so the answer without {them} "
-                f"was not learned. Give a value, or train with {_ADVICE}."
+                Message(
+                    f"Not given: {', '.join(absent)}. Hardly any training row lacked {them}, so the answer without "
+                    f"{them} was not learned. Give a value, or train with {{field_dropout}}.",
+                    field_dropout=0.1,
+                )
             )
         return notes
 

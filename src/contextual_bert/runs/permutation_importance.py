@@ -163,7 +163,7 @@ def _attribution(
         raise DataError(
             f"{run.directory} silenced each field of its context ({', '.join(data.silenced)}): it reads none to judge",
             file=data.recipe.data,
-            fix="Train with field_selection='off'.",
+            fix=Message("Train with {field_selection}.", field_selection="off"),
         )
     same = constant_features(read)
     if how.by == "missing":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data.splits import split_by_time
-from contextual_bert.errors import ContextualBertError
+from contextual_bert.errors import ContextualBertError, Message
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import POPULARITY
 from contextual_bert.runs.run_files import CHECKPOINTS
@@ -111,9 +111,12 @@ def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
         return [f"field selection: all {number} fields of the context are kept ({how})"]
     listed = ", ".join(map(repr, names))
     return [
-        f"field selection: {len(names)} of {number} fields of the context are silenced ({how}): {listed}. What "
-        "their values tell of some of the training part does not hold for the others beyond chance. To keep all "
-        "fields, set field_selection='off'."
+        Message(
+            f"field selection: {len(names)} of {number} fields of the context are silenced ({how}): {listed}. What "
+            "their values tell of some of the training part does not hold for the others beyond chance. To keep all "
+            "fields, give {field_selection}.",
+            field_selection="off",
+        )
     ]
 
 

@@ -142,8 +142,11 @@ def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_poole
             )
     if reads_pooler and not any(name.endswith("pooler.dense.weight") for name in shapes):
         lines.append(
-            f"warning: {checkpoint} has no pooler, through which the label is read: the weights bert.pooler.* start at "
-            "random. To read the label from the mean over the text, give classifier_pooling='mean'."
+            Message(
+                f"warning: {checkpoint} has no pooler, through which the label is read: the weights bert.pooler.* "
+                "start at random. To read the label from the mean over the text, give {classifier_pooling}.",
+                classifier_pooling="mean",
+            )
         )
     return lines
 

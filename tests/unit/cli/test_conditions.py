@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, QueryPlace, UnknownNameError
 from contextual_bert_cli.choices import amount_of
 from contextual_bert_cli.conditions import condition_of
+from contextual_bert_cli.records import at_options
 
 SIGNS: list[tuple[str, dict[str, Any]]] = [
     ("stock>0", {"above": 0.0}),
@@ -78,3 +79,11 @@ def test_an_amount_that_is_no_number_is_refused(typed: str, decimal: str | None,
     with pytest.raises(ConfigurationError, match="is no number") as failure:
         amount_of(typed, option="--max-price", decimal=decimal)
     assert advice in failure.value.fix
+
+
+def test_a_condition_that_a_catalogue_cannot_answer_is_named_as_it_was_typed() -> None:
+    texts = ["price<=80", "stok>0"]
+    fault = UnknownNameError("the catalogue has no attribute 'stok'", place=QueryPlace((0, "where", 1, "attribute")))
+    named = at_options({"where": "--where"}, given={"where": texts})
+    with pytest.raises(UnknownNameError, match=r"^--where 'stok>0': the catalogue"), named:
+        raise fault

@@ -6,6 +6,7 @@ import pytest
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, rendered
 from contextual_bert.training import Recipe, SetCompletion, task_on_texts
+from contextual_bert_cli.output import remark
 from contextual_bert_cli.wording import option_of
 
 
@@ -73,3 +74,13 @@ def test_no_message_of_a_recipe_names_an_argument(settings: dict[str, object]) -
     assert "='" not in said
     assert "=..." not in said
     assert "--" in said
+
+
+def test_what_is_told_beside_a_result_names_options(capsys: pytest.CaptureFixture[str]) -> None:
+    remark(
+        Message(
+            "Train with {field_dropout}, or give {classifier_pooling}.", field_dropout=0.1, classifier_pooling="mean"
+        )
+    )
+    said = " ".join(capsys.readouterr().err.split())
+    assert said == "Train with --set field_dropout=0.1, or give --model classifier_pooling=mean."
