@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -14,6 +15,7 @@ from contextual_bert_cli.choices import amount_of, checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import check_folder, load_pipeline
+from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets, reading_over, separator_of
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 from contextual_bert_cli.settings_text import listed
@@ -39,6 +41,7 @@ QUERY_OPTIONS = {  # key of a query -> option
 }  # fmt: skip
 
 
+@with_recipe_options(only=READING)
 def command(
     directory: options.RunOrExport,
     *,
@@ -86,12 +89,6 @@ def command(
             "--missing-value say how it, and --data, are written; left out, --data is as the run's table was.",
         ),
     ] = None,
-    delimiter: options.Delimiter = None,
-    on_bad_row: options.OnBadRow = "error",
-    date_format: options.DateFormat = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
-    missing_value: options.MissingValue = None,
     in_stock: Annotated[
         bool, typer.Option("--in-stock", help="Propose only what the catalogue's column in_stock says is there.")
     ] = False,
@@ -178,9 +175,10 @@ def command(
     ] = "table",
     batch_size: Annotated[int, typer.Option(min=1, help="Queries a forward pass.")] = 256,
     device: options.Device = "auto",
+    given: Mapping[str, Any],
 ) -> None:
     """Propose the missing items of a set for the person who asks, with probabilities."""
-    choices = dict(locals())
+    choices = {**locals(), **given}
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import trained_sets
 
@@ -219,18 +217,18 @@ def command(
         raise ConfigurationError(
             "--allow names no item, and nothing may be proposed then", fix="Name some, or leave it out."
         )
-    given = {
+    constraining = {
         "allow": allowed,
         "deny": list(_split(deny or [], between)),
         "owned": list(_split(owned or [], between)),
         "in-stock": in_stock or None,
         "where": [condition_of(text) for text in where or []],
-        "max-price": amount_of(max_price, option="--max-price", decimal=decimal),
-        "budget": amount_of(budget, option="--budget", decimal=decimal),
+        "max-price": amount_of(max_price, option="--max-price", decimal=given["decimal"]),
+        "budget": amount_of(budget, option="--budget", decimal=given["decimal"]),
         "budget-includes-visible": budget_includes_visible or None,
         "one-per": list(one_per or []),
     }
-    constraints = {option: value for option, value in given.items() if value not in (None, [])}
+    constraints = {option: value for option, value in constraining.items() if value not in (None, [])}
     extra = [*(["context"] if context else []), *constraints]
     if data is not None and context:
         raise ConfigurationError(

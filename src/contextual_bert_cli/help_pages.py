@@ -22,10 +22,18 @@ class GroupedCommand(TyperCommand):
     """A command whose options stand under headings in ``--help``: ``rich_help_panel``, without rich."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then each group of options in the order in which the groups come."""
+        """Write the arguments, then each group of options in the order in which the groups come.
+
+        The options of the command itself come last, but first where no group is of those that most people need.
+        """
+        from contextual_bert.options import MAIN
+
         arguments: list[tuple[str, str]] = []
         groups: dict[str, list[tuple[str, str]]] = {}
-        for parameter in sorted(self.get_params(ctx), key=_place):
+        parameters = sorted(self.get_params(ctx), key=_place)
+        if MAIN not in map(_heading, parameters):
+            parameters.sort(key=lambda each: _heading(each) != _REST)
+        for parameter in parameters:
             line = parameter.get_help_record(ctx)
             if line is None:
                 continue

@@ -59,12 +59,6 @@ RunBatchSize = Annotated[
 # Of the recipe's fields, for commands that have no others.
 SplitFile = Annotated[Path | None, option_info("split")]
 ScoredTokens = Annotated[str | None, option_info("scored_tokens")]
-Delimiter = Annotated[str | None, option_info("delimiter")]
-OnBadRow = Annotated[str, option_info("on_bad_row")]
-DateFormat = Annotated[list[str] | None, option_info("date_format")]
-Decimal = Annotated[str | None, option_info("decimal")]
-Encoding = Annotated[str | None, option_info("encoding")]
-MissingValue = Annotated[list[str] | None, option_info("missing_value")]
 Device = Annotated[str, option_info("device")]
 Dtype = Annotated[str, option_info("dtype")]
 

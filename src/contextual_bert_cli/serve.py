@@ -2,8 +2,9 @@
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted
 from contextual_bert_cli.output import calm_transformers, remark, working
 from contextual_bert_cli.pipelines import check_folder, load_pipeline
+from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ KEY_VARIABLE = "CONTEXTUAL_BERT_API_KEY"
 _EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
 
 
+@with_recipe_options(only=READING)
 def command(
     context: typer.Context,
     directory: options.RunOrExport,
@@ -37,12 +40,6 @@ def command(
             "it is written.",
         ),
     ] = None,
-    delimiter: options.Delimiter = None,
-    on_bad_row: options.OnBadRow = "error",
-    date_format: options.DateFormat = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
-    missing_value: options.MissingValue = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     api_key_file: Annotated[
@@ -106,9 +103,10 @@ def command(
         bool, typer.Option("--log-contexts", help="Write the contexts of queries to the log; they may be personal.")
     ] = False,
     device: options.Device = "auto",
+    given: Mapping[str, Any],
 ) -> None:
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
-    choices = dict(locals())
+    choices = {**locals(), **given}
     check_reads(choices, ("catalogue",))
     check_folder(directory, takes_exports=True)
     try:

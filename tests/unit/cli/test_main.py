@@ -52,6 +52,21 @@ def test_every_option_is_described() -> None:
     ] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "headings"),
+    [
+        ("complete", ["Arguments", "Options", "Reading the file"]),
+        ("serve", ["Arguments", "Options", "Reading the file"]),
+        ("evaluate", ["Arguments", "Options", "Reading the file"]),
+        ("split", ["Arguments", "Most needed", "Parts of the table", "Context", "Sets of items", "Texts",
+                   "Reading the file", "Options"]),
+    ],
+)  # fmt: skip
+def test_help_begins_with_the_options_that_most_people_need(name: str, headings: list[str]) -> None:
+    shown = CliRunner(env={"COLUMNS": "120"}).invoke(app, [name, "--help"]).output.splitlines()
+    assert [line.removesuffix(":") for line in shown if line.endswith(":") and line[0].isupper()] == headings
+
+
 @pytest.mark.parametrize("words", [("train", "--help"), ("--version",)], ids=" ".join)
 def test_what_needs_no_library_imports_none(words: tuple[str, ...]) -> None:
     program = (
