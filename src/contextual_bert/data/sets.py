@@ -148,7 +148,7 @@ def read_sets(
     Example:
         >>> table = pa.table({"items": ["coat, hat", "coat", None]})
         >>> print(*read_sets(table, items="items", policy=SetPolicy(min_size=2)).report.lines(), sep="\\n")
-        1 sets of 3 rows kept (33.3%), 2 distinct items, 2.00 items a set (2 to 2)
+        1 set of 3 rows kept (33.3%), 2 distinct items, 2.00 items a set (2 to 2)
         rows dropped: 1 empty in the table, 1 with fewer than 2 items
     """
     table = without_views(as_table(table))

@@ -61,7 +61,7 @@ def cut_digits_hint(name: str, cells: pa.ChunkedArray) -> list[str]:
 
     Example:
         >>> cut_digits_hint("ean", pa.chunked_array([["4.00639E+12", "17"]]))[0].partition(", as")[0]
-        "warning: column 'ean': a spreadsheet has cut the digits of long numbers in 1 rows"
+        "warning: column 'ean': a spreadsheet has cut the digits of long numbers in 1 row"
     """
     is_cut = pc.fill_null(pc.match_substring_regex(cells, _CUT), False)
     count = pc.sum(is_cut).as_py() or 0

@@ -1,6 +1,5 @@
 """The model card of a run: README.md with what it is, what it was trained on, how good it is and where it ends."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from contextual_bert.errors import NAME, spelled
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.tables import markdown_text
+from contextual_bert.json_text import json_text
 from contextual_bert.printable import printable
 from contextual_bert.runs.environment import environment
 from contextual_bert.runs.model_factory import has_context
@@ -148,8 +148,8 @@ def in_recipe(name: str, value: object) -> str:
         >>> print(in_recipe("num_train_epochs", 3), in_recipe("split_by", "time"), in_recipe("time", ...))
         "num_train_epochs": 3 "split_by": "time" "time"
     """
-    key = json.dumps(name)
-    return key if value is NAME or value is ... else f"{key}: {json.dumps(value, default=str)}"
+    key = json_text(name)
+    return key if value is NAME or value is ... else f"{key}: {json_text(value, default=str)}"
 
 
 def without_folders(text: str, recipe: Recipe) -> str:
