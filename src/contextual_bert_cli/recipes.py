@@ -347,7 +347,8 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             "... --exclude COLUMN.",
         )
     if brings is not None:
-        _check_not_inferred(values, brings, has_words=isinstance(task, TextTask) and task.checkpoint is None)
+        has_words = options.get("text") is not None and task.checkpoint_to_read is None
+        _check_not_inferred(values, brings, has_words=has_words)
     file = values.pop("schema", None)
     features = None
     if file is not None:
