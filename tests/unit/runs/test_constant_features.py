@@ -41,7 +41,7 @@ def planted(path: Path) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("constant")
-    training = {"num_train_epochs": 30, "learning_rate": 0.01, "per_device_train_batch_size": 32, "field_dropout": 0.2}
+    training = {"num_train_epochs": 60, "learning_rate": 0.01, "per_device_train_batch_size": 32, "field_dropout": 0.2}
     recipe = Recipe(
         data=str(planted(folder / "sets.parquet")),
         task=SetCompletion(items="items"),
