@@ -12,6 +12,7 @@ with ending_at_interrupt():  # first, for the imports take the first half of a s
 
     from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, MISTAKE, say
     from contextual_bert_cli.help_pages import Commands
+    from contextual_bert_cli.streams import make_writable
 
 # Verbatim, line for line, in the help text.
 EXAMPLE = """\b
@@ -67,6 +68,7 @@ def options(
 
 def main() -> None:
     """Run the command line: exit code 0, 2 for a mistake, 130 after Ctrl-C, 143 after SIGTERM in a training."""
+    make_writable()
     remember_interrupts()
     try:
         app(prog_name="contextual-bert")
