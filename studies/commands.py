@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert.runs.registry import keeps_weights
-from contextual_bert.runs.run_directories import is_run
+from contextual_bert.runs.run_directory import is_run
 from contextual_bert.training import Recipe
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import in_words, resumable
+from contextual_bert_cli.option_values import listed
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
-from contextual_bert_cli.settings_text import listed
 from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
 from studies.text_study import DATA_FOLDER, TextBenchmark, prepare_text_study, run_text_study

@@ -20,7 +20,7 @@ from contextual_bert.evaluation.alignment import total_cost
 from contextual_bert.runs import Task
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TAG_BASELINES, training_of
 from contextual_bert.runs.reporting import cluster_numbers
-from contextual_bert.runs.run_files import is_complete
+from contextual_bert.runs.run_directory import is_complete
 from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.training import Tagging
 from contextual_bert.training.recipe import Recipe

@@ -20,8 +20,8 @@ from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import keeps_weights
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
+from contextual_bert_cli.option_values import listed
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
-from contextual_bert_cli.settings_text import listed
 from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
 from studies.commands import RESULTS, Epochs, Reference, ReportOnly, Rows, run_command

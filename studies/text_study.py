@@ -20,8 +20,7 @@ from contextual_bert.evaluation import Run, Study
 from contextual_bert.runs import TextModelTask, prepare
 from contextual_bert.runs.grid import named_rows
 from contextual_bert.runs.registry import TEXT_BASELINES, check_jobs, checked_epochs
-from contextual_bert.runs.run_directories import START
-from contextual_bert.runs.run_files import WEIGHTS_FILE, is_complete
+from contextual_bert.runs.run_directory import START, WEIGHTS_FILE, is_complete
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.runs.text_baselines import baselines_of

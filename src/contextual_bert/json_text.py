@@ -1,16 +1,129 @@
-"""JSON as this package writes it: valid after RFC 8259, which has no NaN and no infinity.
+"""JSON as this package reads and writes it: one kind of error for what is wrong, and only valid texts.
 
-Every text of JSON is made here, so that no file, answer or log line holds a number that is none. It knows no file.
+RFC 8259 has no NaN and no infinity. Every text of JSON is made here, so that no file, answer or log line holds a
+number that is none.
 """
 
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
-from contextual_bert.errors import NonFiniteError
+from contextual_bert.errors import ContextualBertError, NonFiniteError, RunDirectoryError
 
-__all__ = ["echoed", "json_text", "without_nonfinite"]
+
+def parse_json(
+    text: str,
+    *,
+    place: str,
+    error: type[ContextualBertError] = RunDirectoryError,
+    fix: str = "",
+    has_unique_keys: bool = False,
+) -> Any:
+    """Return the value of a JSON text.
+
+    Args:
+        text: what was read.
+        place: the file or option that it comes from, for messages.
+        error: class of what is raised.
+        fix: what to do next, as a sentence.
+        has_unique_keys: whether a key that an object has twice is an error; JSON takes the last of the two.
+
+    Raises:
+        ContextualBertError: ``error``, for no JSON, for brackets that are nested too deep, for a number too long.
+
+    Example:
+        >>> parse_json('{"age": 34}', place="--context")
+        {'age': 34}
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) < len(pairs):
+            seen: set[str] = set()
+            twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+            raise error(_sentence(f"{place} has the key {twice!r} twice in one object", fix))
+        return record
+
+    hook: Callable[[Any], Any] | None = once if has_unique_keys else None
+    try:
+        return json.loads(text, object_pairs_hook=hook)
+    except ContextualBertError:
+        raise
+    except RecursionError:
+        raise error(_sentence(f"{place} is nested too deep to be read", fix)) from None
+    except ValueError as found:
+        raise error(_sentence(f"{place} is not valid JSON ({reason_of(found)})", fix)) from found
+
+
+def read_json_object(
+    path: Path,
+    *,
+    error: type[ContextualBertError] = RunDirectoryError,
+    fix: str = "Train again.",
+    what: str = "JSON object",
+    has_unique_keys: bool = False,
+) -> dict[str, Any]:
+    """Return the JSON object of a file, in UTF-8 with or without a byte order mark.
+
+    Args:
+        path: the file.
+        error: class of what is raised.
+        fix: what to do next, as a sentence.
+        what: what the file should hold, for messages.
+        has_unique_keys: see ``parse_json``.
+
+    Raises:
+        ContextualBertError: ``error``, for a file that is missing, not readable, no JSON or no object.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as found:
+        raise error(_sentence(f"{path} does not exist", fix)) from found
+    except UnicodeDecodeError as found:
+        raise error(_sentence(f"{path} is not UTF-8 ({found})", fix)) from found
+    except OSError as found:
+        raise unreadable(path, found, error=error) from found
+    content = parse_json(text, place=str(path), error=error, fix=fix, has_unique_keys=has_unique_keys)
+    if not isinstance(content, dict):
+        kind = {"list": "a list", "str": "a text", "NoneType": "null"}.get(type(content).__name__, "a number")
+        raise error(_sentence(f"{path} holds no {what}: it is {kind}", fix))
+    return cast("dict[str, Any]", content)
+
+
+def unreadable(
+    path: Path | str, found: OSError, *, error: type[ContextualBertError] = RunDirectoryError
+) -> ContextualBertError:
+    """Return the error for a file that the system does not let this process read: nothing is wrong with its content.
+
+    Args:
+        path: the file, where the system does not name one.
+        found: what the system said.
+        error: class of what is returned.
+    """
+    reason = (found.strerror or str(found)).rstrip(".")
+    named = found.filename or path
+    if isinstance(found, PermissionError):
+        return error(
+            f"{named} cannot be read: {reason}. Its content was not looked at. Give the user of this process the "
+            "right to read it."
+        )
+    return error(f"{named} cannot be read: {reason}. Check the path and the disk.")
+
+
+def reason_of(error: Exception) -> str:
+    """Return what the JSON parser says, of a number that is too long without Python's advice to its programmers.
+
+    Example:
+        >>> reason_of(ValueError("Exceeds the limit (4300 digits) for integer string conversion"))
+        'a number has too many digits'
+    """
+    return "a number has too many digits" if "integer string conversion" in str(error) else str(error)
+
+
+def _sentence(problem: str, fix: str) -> str:
+    return f"{problem}. {fix}" if fix else f"{problem}."
 
 
 def json_text(

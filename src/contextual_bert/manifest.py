@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.json_files import read_json_object, unreadable
-from contextual_bert.json_text import json_text
+from contextual_bert.json_text import json_text, read_json_object, unreadable
 
 MANIFEST_FILE = "manifest.json"
 RECIPE_FORMAT = "contextual-bert recipe 1"

@@ -65,7 +65,7 @@ def command(
 ) -> None:
     """Permute each feature among the sets or texts, or take it away: how much worse the run gets, with intervals."""
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert_cli.choices import checked, checked_format, checked_part
+    from contextual_bert_cli.option_values import checked, checked_format, checked_part
 
     calm_transformers()
     checked_format(output_format)
@@ -81,7 +81,7 @@ def command(
     check_reads({**given, "data": data}, ("data",))
     if data is not None:
         check_tables(data)
-    from contextual_bert.runs.run_directories import finished_run
+    from contextual_bert.runs.run_directory import finished_run
 
     run = finished_run(directory)
 

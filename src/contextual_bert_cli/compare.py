@@ -9,6 +9,7 @@ import typer
 from contextual_bert.options import MAIN
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
+from contextual_bert_cli.option_values import listed
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
@@ -17,7 +18,6 @@ from contextual_bert_cli.recipes import (
     method_of,
     recipe_of,
 )
-from contextual_bert_cli.settings_text import listed
 from contextual_bert_cli.studies import finish_study, without_weights
 
 EXAMPLE = """\b
@@ -95,7 +95,7 @@ def command(
 
     from contextual_bert.runs import Peers, as_row, prepare, study
     from contextual_bert.runs.registry import check_read, check_recipe, check_study, keeps_weights
-    from contextual_bert.runs.run_directories import clear_run
+    from contextual_bert.runs.run_directory import clear_run
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.sweep import run_directory
     from contextual_bert.training import counting

@@ -1,24 +1,25 @@
-"""``contextual-bert complete``: raw values in, proposals out."""
+"""``contextual-bert complete``: raw values in, proposals out, for one set or for all rows of a table."""
 
 import json
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from contextual_bert.nouns import counted
 from contextual_bert_cli import options
-from contextual_bert_cli.answers import show_answer, show_joint_answer
-from contextual_bert_cli.bulk import chosen_cluster, complete_rows
-from contextual_bert_cli.choices import amount_of, checked_format
-from contextual_bert_cli.conditions import condition_of
-from contextual_bert_cli.output import calm_transformers, remark, show_json, working
+from contextual_bert_cli.option_values import amount_of, checked_format, condition_of, listed
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.pipelines import check_folder, load_pipeline
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets, reading_over, separator_of
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
-from contextual_bert_cli.settings_text import listed
+
+if TYPE_CHECKING:
+    from contextual_bert.inference import Answer, BulkSettings, JointAnswer, RayCluster
 
 EXAMPLE = """\b
 Example:
@@ -39,6 +40,148 @@ ITEM_LISTS = ("items", "allow", "deny", "owned", "locked")  # keys of a query
 QUERY_OPTIONS = {  # key of a query -> option
     **{key: f"--{option}" for option, key in CONSTRAINT_OPTIONS.items()}, "items": "--set", "guidance": "--guidance",
 }  # fmt: skip
+
+
+def show_answer(answer: "Answer", *, num_items: int) -> None:
+    """A table of candidates for each [MASK], then in words what the model did not know."""
+    from contextual_bert.evaluation.tables import Table
+
+    for slot in answer["slots"]:
+        rows = tuple(
+            (str(rank), each["item"], f"{each['probability']:.2%}") for rank, each in enumerate(slot["candidates"], 1)
+        )
+        title = f"{', '.join(answer['items'])}: item {slot['position'] + 1}, the best {len(rows)} of "
+        is_limited = bool(set(slot["removed"]) - {"repeats"})
+        title += counted(slot["num_permitted"], "permitted item") if is_limited else counted(num_items, "item")
+        show(Table(title, ("rank", "item", "probability"), rows, num_label_columns=2))
+        if is_limited:
+            remark(
+                f"Probabilities are among the permitted items; the model gives {slot['excluded_probability']:.2%} "
+                f"to the {num_items - slot['num_permitted']:,} others."
+            )
+    show_remarks(answer)
+
+
+def show_joint_answer(answer: "JointAnswer") -> None:
+    """A table of whole sets, then in words how they were found and what the model did not know."""
+    from contextual_bert.evaluation.tables import Table
+
+    found = answer["completions"]
+    rows = tuple(
+        (
+            str(rank),
+            ", ".join(each["filled"]),
+            f"{each['log_probability']:.2f}",
+            "" if each["probability"] is None else f"{each['probability']:.2%}",
+            f"{each['pseudo_log_likelihood']:.2f}",
+            "" if each["price"] is None else f"{each['price']:.2f}",
+        )
+        for rank, each in enumerate(found, 1)
+    )
+    headings = ("rank", "items", "log-probability", "probability", "pseudo-log-likelihood", "price")
+    title = f"{', '.join(answer['items'])}: the best {len(rows)} sets"
+    show(Table(title, headings, rows, num_label_columns=2))
+    passes = f"{answer['num_forward_passes']:,} forward passes"
+    if answer["excluded_probability"] is None:
+        remark(f"{answer['method']}, {passes}: there may be better sets.")
+    else:
+        remark(
+            f"{answer['method']}, {passes}: probabilities are among all permitted sets; the model gives "
+            f"{answer['excluded_probability']:.2%} to the others."
+        )
+    show_remarks(answer)
+
+
+def show_remarks(answer: "Answer | JointAnswer") -> None:
+    """In words what the model did not know, and notes."""
+    strangers = answer["unknown_items"]
+    if strangers:
+        remark(f"unknown items, of which the model knows only that something is there: {', '.join(strangers)}")
+    remark_unknown(answer["unknown_context"])
+    remark(*answer["notes"])
+
+
+def complete_rows(
+    directory: Path,
+    data: Path,
+    output: Path,
+    *,
+    settings: "BulkSettings",
+    catalogue: Path | None,
+    shard_size: int,
+    device: str,
+    cluster: "RayCluster | None",
+) -> None:
+    """Complete the rows of a table into a folder, and say what was done.
+
+    Args:
+        directory: of the run or export.
+        data: the table.
+        output: folder of the files.
+        settings: columns, constraints and sizes.
+        catalogue: file of the shop's items.
+        shard_size: rows of the table a file.
+        device: where to run.
+        cluster: that of --ray; None: this process.
+
+    Raises:
+        ConfigurationError: an export with --ray.
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.inference.saved_files import RECORD_FILE
+    from contextual_bert.training import counting
+
+    if cluster is not None and (directory / RECORD_FILE).is_file():
+        raise ConfigurationError(
+            f"{directory} is an export, and --ray computes with a run",
+            fix="Name the run that it was made from, or leave --ray out.",
+        )
+    if cluster is not None:
+        from contextual_bert.inference import complete_table_on_ray
+
+        with counting("completing") as progress:
+            report = complete_table_on_ray(
+                directory, data, output, settings=settings, cluster=cluster, catalogue=catalogue,
+                shard_size=shard_size, progress=progress,
+            )  # fmt: skip
+    else:
+        from contextual_bert.inference import complete_table
+
+        with working(f"loading {directory}"):
+            reading = settings.catalogue_reading
+            pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
+        with counting("completing") as progress:
+            report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
+    remark(*report.lines(), f"wrote {output}")
+
+
+def chosen_cluster(
+    is_wanted: bool, *, address: str | None, workers: int | None, device: str, has_table: bool
+) -> "RayCluster | None":
+    """The cluster of --ray, or None.
+
+    Raises:
+        ConfigurationError: an option of --ray without it, --ray without a table, or a cluster that cannot be.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    given = [name for name, value in {"--ray-address": address, "--workers": workers}.items() if value is not None]
+    if given and not is_wanted:
+        raise ConfigurationError(f"{given[0]} is for --ray", fix="Give that, or leave it out.")
+    if is_wanted and not has_table:
+        raise ConfigurationError(
+            "--ray is for --data: what --set and --input ask is answered here", fix="Leave it out."
+        )
+    if not is_wanted:
+        return None
+    if find_spec("ray") is None:
+        raise ConfigurationError(
+            "--ray needs Ray Data, which is not installed here",
+            fix="Run: pip install 'contextual-bert[distributed]'. Or leave it out.",
+        )
+    from contextual_bert.inference import RayCluster
+
+    return RayCluster(address=address, num_workers=workers, device=device)
 
 
 @with_recipe_options(only=READING)

@@ -52,14 +52,14 @@ def command(
     given: Mapping[str, Any],
 ) -> None:
     """Rank each item, masked once, or each label among all: cross-entropy, recall, MRR, with intervals, by segment."""
-    from contextual_bert_cli.choices import checked_format, checked_part, number_or_all
+    from contextual_bert_cli.option_values import checked_format, checked_part, number_or_all
 
     calm_transformers()
     checked_format(output_format)
     check_output_path(output)
     checked_part(part)
     check_folder(directory)
-    from contextual_bert.runs.run_directories import finished_run
+    from contextual_bert.runs.run_directory import finished_run
 
     run = finished_run(directory)
     check_reads({**given, "data": data}, ("data",))

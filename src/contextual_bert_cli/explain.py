@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.complete import QUERY_OPTIONS, items_of
+from contextual_bert_cli.option_values import checked_format
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
 from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.records import at_options, read_context
@@ -56,7 +56,7 @@ def command(
     between = separator or trained_sets(directory).separator
     query: dict[str, Any] = {"items": items_of(items, between), "context": read_context(context), "repeats": repeats}
 
-    from contextual_bert.runs.run_directories import load_recipe
+    from contextual_bert.runs.run_directory import load_recipe
 
     load_recipe(directory)
     from contextual_bert import CompletionPipeline, explain

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.option_values import checked_format
 from contextual_bert_cli.output import calm_transformers, check_output_path, remark, working
 from contextual_bert_cli.pipelines import check_folder
 
@@ -36,7 +36,7 @@ def command(
     calm_transformers()
     checked_format(output_format, ("onnx",))
     check_folder(directory)
-    from contextual_bert.runs.run_directories import load_recipe
+    from contextual_bert.runs.run_directory import load_recipe
 
     load_recipe(directory)
 

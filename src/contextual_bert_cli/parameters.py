@@ -1,7 +1,7 @@
 """``contextual-bert parameters``: Table 1's parameter column, ours beside the paper's."""
 
 from contextual_bert_cli import options
-from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.option_values import checked_format
 from contextual_bert_cli.output import show, show_json, show_text
 
 EXAMPLE = """\b

@@ -1,4 +1,4 @@
-"""``contextual-bert predict``: texts and contexts in, labels, tags or answers out, with probabilities."""
+"""``contextual-bert predict``: texts, contexts and questions in; labels, tags or answers out, with probabilities."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.choices import checked, checked_format
+from contextual_bert_cli.option_values import checked, checked_format
 from contextual_bert_cli.output import (
     calm_transformers,
     check_output_path,
@@ -20,7 +20,6 @@ from contextual_bert_cli.output import (
     working,
 )
 from contextual_bert_cli.pipelines import check_text_folder
-from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, check_tables, reading_over, recipe_of_run
 from contextual_bert_cli.records import at_options, read_context
@@ -28,10 +27,15 @@ from contextual_bert_cli.records import at_options, read_context
 if TYPE_CHECKING:
     from pyarrow import Schema
 
+    from contextual_bert import QuestionAnsweringPipeline
     from contextual_bert.context import ContextSchema
     from contextual_bert.data import ReadSettings
-    from contextual_bert.inference import TextAnswer
+    from contextual_bert.inference import TextAnswer, TextSpan
     from contextual_bert.training import AnyTextTask
+
+# Key of a query about a text -> the option that gives it.
+QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
+SHOWN_BESIDE = 60  # characters of the text on both sides of an answer
 
 BAR_WIDTH = 20
 ROW = "row"  # the column of what is written that numbers the rows of a file of which some were left out
@@ -42,6 +46,60 @@ Example:
   contextual-bert predict runs/answers --question 'What can I eat?' --text 'Soup or steak.' \\
       --context '{"guest": "vegan"}'
 """
+
+
+def check_question(task: "AnyTextTask | None", given: dict[str, Any]) -> bool:
+    """Return True if the options ask a question.
+
+    Args:
+        task: what the run learned; None for a folder without a recipe, which does not say it.
+        given: option -> its value, of those that go with a question or not.
+
+    Raises:
+        ConfigurationError: a run that learned no answers is asked a question, or one that did is asked none; an option
+            that does not go with it.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    asked = [option for option in ("--question", "--question-column") if given[option] is not None]
+    is_answering = bool(asked) if task is None else task.answer is not None
+    if asked and not is_answering:
+        raise ConfigurationError("The run was not trained to answer questions", fix=f"Leave {asked[0]} out.")
+    if not is_answering:
+        return False
+    if given["--text"] is not None and given["--question"] is None:
+        raise ConfigurationError("The run answers questions about texts", fix="Give one with --question.")
+    astray = [option for option in ("--pair", "--pair-column", "--truncation") if given[option] is not None]
+    if astray:
+        raise ConfigurationError(f"{astray[0]} is not for questions, whose texts are read whole", fix="Leave it out.")
+    return True
+
+
+def answer_query(pipeline: "QuestionAnsweringPipeline", query: dict[str, Any], *, output_format: str) -> None:
+    """Answer one question and print it."""
+    with working("answering"), at_options(QUERY_OPTIONS):
+        span = cast("TextSpan", pipeline(query))
+    if output_format == "json":
+        show_json(span, indent=1)
+    else:
+        show_span(span, query)
+
+
+def show_span(span: "TextSpan", query: dict[str, Any]) -> None:
+    """The answer, where it stands, and how likely it and no answer are."""
+    from contextual_bert.evaluation.tables import Table, render_rich
+
+    text, start, end = query["text"], span["start"], span["end"]
+    before = ("..." if start > SHOWN_BESIDE else "") + text[max(0, start - SHOWN_BESIDE) : start]
+    behind = text[end : end + SHOWN_BESIDE] + ("..." if len(text) > end + SHOWN_BESIDE else "")
+    rows = (
+        (span["answer"] or "(nothing)", f"{span['probability']:.2%}"),
+        ("no answer", f"{span['no_answer_probability']:.2%}"),
+    )
+    show(render_rich(repr(shorten(query["question"], 80)), [Table("", ("answer", "probability"), rows)], ()))
+    remark(f"{before}[{span['answer']}]{behind}".replace("\n", " "))
+    remark_unknown(span["unknown_context"])
+    remark(*span["notes"])
 
 
 @with_recipe_options(only=READING)

@@ -17,8 +17,7 @@ from contextual_bert.options import GROUPS, DeclaredOption, declared_options
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.settings import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS, SetCompletion
-from contextual_bert_cli.choices import number_or_all
-from contextual_bert_cli.settings_text import assigned, listed
+from contextual_bert_cli.option_values import assigned, listed, number_or_all
 
 # What a recipe is made of, in the order in which commands are printed.
 _SETTINGS = (SetCompletion, *TEXT_TASKS, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from contextual_bert.options import declared_options
 from contextual_bert.training.settings import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS
+from contextual_bert_cli.option_values import listed
 from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of
-from contextual_bert_cli.settings_text import listed
 
 if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings, SetPolicy
@@ -274,7 +274,7 @@ def method_of(checkpoint: str | None) -> str | None:
 def _is_of_another_kind(folder: Path) -> bool:
     """Return True if a folder's config says that its model is none of this package, without transformers."""
     from contextual_bert.errors import RunDirectoryError
-    from contextual_bert.json_files import read_json_object
+    from contextual_bert.json_text import read_json_object
 
     if not folder.is_dir():  # a name on the Hub
         return False

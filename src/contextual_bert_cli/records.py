@@ -30,7 +30,7 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
         ConfigurationError: something else.
     """
     from contextual_bert.errors import ConfigurationError, ContextualBertError
-    from contextual_bert.json_files import reason_of
+    from contextual_bert.json_text import reason_of
 
     def refuse(constant: str) -> None:
         raise ConfigurationError(
@@ -80,7 +80,7 @@ def read_queries(path: Path) -> tuple[list[int], list[dict[str, Any]]]:
         ConfigurationError: a line that is no JSON object.
     """
     from contextual_bert.errors import DataError
-    from contextual_bert.json_files import unreadable
+    from contextual_bert.json_text import unreadable
 
     if not path.is_file():
         raise DataError("there is no such file", file=str(path), fix="Give a file with one JSON object a line.")

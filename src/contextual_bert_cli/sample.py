@@ -5,7 +5,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.option_values import checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_json, show_text, working
 from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.records import at_options, read_context

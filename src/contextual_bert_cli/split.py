@@ -10,6 +10,7 @@ from contextual_bert.nouns import counted
 from contextual_bert.options import MAIN, SPLIT
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.option_values import listed
 from contextual_bert_cli.output import next_commands, remark, show_text, working
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
@@ -23,7 +24,6 @@ from contextual_bert_cli.recipes import (
     separator_of,
     text_task_of,
 )
-from contextual_bert_cli.settings_text import listed
 
 if TYPE_CHECKING:
     from contextual_bert.data.splits import SplitKind
@@ -123,10 +123,10 @@ def command(
     from contextual_bert.data.groups import placing, separator_of_cells
     from contextual_bert.data.readers import without_gaps
     from contextual_bert.data.splits import PARTS, check_fractions
-    from contextual_bert.data.tag_lists import with_tag_lists
+    from contextual_bert.data.text_table import with_tag_lists
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
-    from contextual_bert.runs.audits import audit_of_file
+    from contextual_bert.runs.run_table import audit_of_file
 
     has_way = any((by is not None, by_time is not None, by_column is not None, by_row))
     if not has_way and customer is not None:

@@ -54,7 +54,7 @@ def command(
     if conditioning is None:
         conditioning = method_of(checkpoint) or "global_state_update"
         if init_from is not None:
-            from contextual_bert.runs.run_directories import load_recipe
+            from contextual_bert.runs.run_directory import load_recipe
 
             conditioning = load_recipe(init_from).conditioning
     if overwrite:
@@ -67,9 +67,9 @@ def command(
     from contextual_bert.runs.field_importance import field_lines
     from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.registry import check_recipe, keeps_weights
-    from contextual_bert.runs.run_directories import checkpoint_to_resume
-    from contextual_bert.runs.run_files import (
+    from contextual_bert.runs.run_directory import (
         CHECKPOINTS,
+        checkpoint_to_resume,
         last_checkpoint,
         load_metrics,
         passed_over,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.choices import checked_format, checked_part
+from contextual_bert_cli.option_values import checked_format, checked_part
 from contextual_bert_cli.output import next_commands, remark, show, show_json_text, show_text, working
 
 OUTFITS_FILE = "outfits.parquet"  # as in contextual_bert.runs.world_files

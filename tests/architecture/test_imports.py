@@ -82,7 +82,7 @@ def test_nobody_asks_for_the_class_of_a_task() -> None:
 
 def test_json_is_written_in_one_place() -> None:
     """`json_text` refuses NaN, which is no JSON; a text that is only looked at for its characters may have any."""
-    looked_at = {"contextual_bert/server/bodies.py": 1, "contextual_bert_cli/records.py": 1}
+    looked_at = {"contextual_bert/server/requests.py": 1, "contextual_bert_cli/records.py": 1}
     found = {
         path.relative_to(ROOT / "src").as_posix(): len(re.findall(r"\bjson\.dumps?\(", path.read_text("utf-8")))
         for path in (ROOT / "src").rglob("*.py")

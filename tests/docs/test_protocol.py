@@ -5,8 +5,7 @@ from pathlib import Path
 
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.report import FEW_CLUSTERS
-from contextual_bert.runs.few_targets import LEAST_LIFT, LEAST_SHARE, NUM_FEW
-from contextual_bert.runs.narrative import SAME_SIZE
+from contextual_bert.runs.narrative import LEAST_LIFT, LEAST_SHARE, NUM_FEW, SAME_SIZE
 from contextual_bert.training.defaults import FEWEST_STEPS, FEWEST_STEPS_OF_TEXTS, MOST_EPOCHS, MOST_EPOCHS_OF_TEXTS
 
 ROOT = Path(__file__).parents[2]

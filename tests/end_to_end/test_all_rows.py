@@ -9,7 +9,7 @@ import pytest
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert.data import Split
-from contextual_bert.runs.run_files import is_complete
+from contextual_bert.runs.run_directory import is_complete
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contextual_bert.context import Categorical, ContextSchema, Numerical
-from contextual_bert.runs.run_directories import remember_recipe
+from contextual_bert.runs.run_directory import remember_recipe
 from contextual_bert.training import Recipe, SetCompletion
 from tests.end_to_end.refusals import At, refused
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contextual_bert.runs.run_files import last_checkpoint
+from contextual_bert.runs.run_directory import last_checkpoint
 
 PATIENCE = 300  # seconds: a machine with other work takes minutes to start a cluster
 

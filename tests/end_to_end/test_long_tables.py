@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contextual_bert.data import read_table
-from contextual_bert.runs.run_directories import load_recipe
+from contextual_bert.runs.run_directory import load_recipe
 
 SMALL = (
     "--epochs", "1", "--batch-size", "64", "--device", "cpu", "--model", "hidden_size=16", "--model",

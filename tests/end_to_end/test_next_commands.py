@@ -187,7 +187,7 @@ def test_a_sample_of_the_hidden_tokens_is_scored(command: Any, reviews: Path, be
     for name, more in (("a", few), ("b", (*few, "--seed", 1)), ("all", ("--scored-tokens", "all"))):
         result = command(*read, *more, "--output", tmp_path / name)
         assert result.exit_code == 0, result.output
-    from contextual_bert.runs.run_files import load_run
+    from contextual_bert.runs.run_directory import load_run
 
     a, b, whole = (load_run(tmp_path / name, name=name).scores for name in ("a", "b", "all"))
     assert len(a) == 20 < len(whole)

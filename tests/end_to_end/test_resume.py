@@ -16,7 +16,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.runs import SetCompletionTask, run
-from contextual_bert.runs.run_files import best_weights, is_trained, last_checkpoint
+from contextual_bert.runs.run_directory import best_weights, is_trained, last_checkpoint
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe, training_arguments
 
 STEPS_PER_EPOCH, SAVE_STEPS = 6, 2

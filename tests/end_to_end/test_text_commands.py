@@ -20,7 +20,7 @@ from contextual_bert import (
 from contextual_bert.context import Categorical
 from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
-from contextual_bert.runs.run_files import SCORES_FILE, load_scores
+from contextual_bert.runs.run_directory import SCORES_FILE, load_scores
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe

@@ -22,8 +22,8 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import evaluate_run
-from contextual_bert.runs.logistic_baseline import LogisticBaseline, SentenceVectors
 from contextual_bert.runs.registry import LOGISTIC, check_kind
+from contextual_bert.runs.text_baselines import LogisticBaseline, SentenceVectors
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, Recipe

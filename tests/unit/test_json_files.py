@@ -7,7 +7,7 @@ import pytest
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
 from contextual_bert.errors import CheckpointError, ContextualBertError, DataError, RunDirectoryError
-from contextual_bert.json_files import parse_json, read_json_object
+from contextual_bert.json_text import parse_json, read_json_object
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.training import Recipe
 from contextual_bert_cli.records import read_context, read_queries

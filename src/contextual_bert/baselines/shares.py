@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contextual_bert.context import FeatureLayout
-from contextual_bert.context.forms import FORMS
-from contextual_bert.context.tensors import missing_context
+from contextual_bert.context.forms import FORMS, missing_context
 from contextual_bert.errors import ConfigurationError, DataError, Message
 
 PRIORS = (1e-4, 1e4)  # the range in which the prior count of each class is looked for

@@ -8,6 +8,7 @@ from .encoding import (
     unknown_in_words,
     unknown_values,
 )
+from .forms import as_tensors, missing_like, unknown_like
 from .infer import ColumnNote, InferredSchema, infer_schema
 from .kinds import (
     Categorical,
@@ -25,7 +26,6 @@ from .ranges import Outside, outside_lines, outside_notes, outside_of
 from .schema import ContextSchema
 from .sentences import record_sentences, table_sentences
 from .spelling import SPELLING_RULE, alike_warning, check_rule, spelt
-from .tensors import as_tensors, missing_like, unknown_like
 from .vocabulary import Vocabulary, canonical, canonical_array
 
 __all__ = [

@@ -1,20 +1,25 @@
-"""Columns of a table as numbers, single values and the elements of lists, whole columns at a time.
+"""Columns of a table as numbers, single values and the elements of lists; codes, which only look like numbers.
 
-It knows no kind of feature and no schema. Paper: section 4.
+A code is text such as the versions 10.1 and 10.10: two values, and one number. Its column keeps what it is spelt
+like, and its schema says so (docs/decisions/003). Whole columns at a time. No kind of feature and no schema is known
+here. Paper: section 4.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_list, is_single, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
 from contextual_bert.context.printed_lists import as_lists, first_printed, holds_objects, object_error, printed_error
-from contextual_bert.context.vocabulary import canonical_array, require_finite, to_doubles
-from contextual_bert.context.written_numbers import DecimalMark, decimal_advice, plain_numbers
+from contextual_bert.context.spelling import FLOAT, INTEGER, DecimalMark, decimal_advice, plain_numbers
+from contextual_bert.context.vocabulary import canonical_array, normal_form, require_finite, to_doubles
 from contextual_bert.errors import DataError, SchemaError
+
+SpeltNumbers = Literal["once", "variously"]
 
 MISSING_MARKS = ("NaN", "nan", "NA", "N/A", "null", "NULL", "None")  # how tools write a missing number or date
 _NUMBER_FIX = (
@@ -23,12 +28,45 @@ _NUMBER_FIX = (
 )
 
 
+def spelt_numbers(strings: pa.Array) -> SpeltNumbers | None:
+    """Return how a column of text spells its numbers; None where it has none.
+
+    Args:
+        strings: the values in their canonical spelling.
+
+    Returns:
+        "once": each number has one spelling, so that a number finds its value. "variously": some number has several
+        spellings, so that only the spelling tells the values apart.
+
+    Example:
+        >>> spelt_numbers(pa.array(["10.50", "9.99"])), spelt_numbers(pa.array(["10.1", "10.10"]))
+        ('once', 'variously')
+        >>> spelt_numbers(pa.array(["red", "blue"]))
+    """
+    distinct = pc.unique(pc.drop_null(strings))
+    numbers = distinct.filter(pc.match_substring_regex(distinct, f"{INTEGER}|{FLOAT}")).to_pylist()
+    if not numbers:
+        return None
+    return "once" if len({*map(normal_form, numbers)}) == len(numbers) else "variously"
+
+
+def holds_text(array: pa.Array) -> bool:
+    """Return whether the values of a column, or the elements of its lists, are text.
+
+    Example:
+        >>> holds_text(pa.array(["10.1"])), holds_text(pa.array([["a"], []])), holds_text(pa.array([10.1]))
+        (True, True, False)
+    """
+    kind = value_type(array.type)
+    return is_text(value_type(kind.value_type) if is_list(kind) else kind)
+
+
 def to_numbers(
     array: pa.Array, *, file: str | None = None, column: str | None = None, decimal: DecimalMark | None = None
 ) -> np.ndarray:
     """A column of numbers, or of text that spells numbers, as float64: NaN where missing, infinity is an error.
 
-    Text is read with the decimal mark ``decimal``, as `written_numbers.plain_numbers` has it.
+    Text is read with the decimal mark ``decimal``, as `spelling.plain_numbers` has it.
 
     A decimal and a short float become the float64 of the same spelling, so that 0.2 is 0.2 whatever held it.
     """

@@ -11,9 +11,8 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.context.forms import FORMS
+from contextual_bert.context.forms import FORMS, missing_context
 from contextual_bert.context.kinds.feature import FeatureLayout
-from contextual_bert.context.tensors import missing_context
 from contextual_bert.errors import SchemaError
 from contextual_bert.shapes import ContextVector
 

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
 from contextual_bert.context.binning import customers_of_values
-from contextual_bert.context.cells import FLOAT
-from contextual_bert.context.spelling import spelt
+from contextual_bert.context.spelling import FLOAT, DecimalMark, decimal_advice, number_pattern, spelt
 from contextual_bert.context.vocabulary import canonical_array, to_doubles
-from contextual_bert.context.written_numbers import DecimalMark, decimal_advice, number_pattern
 from contextual_bert.nouns import counted
 
 ANY_WORD = "[any word]"  # stands for every text without a digit

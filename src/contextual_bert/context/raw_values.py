@@ -10,8 +10,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from contextual_bert.context.spelling import BLANKS
-from contextual_bert.context.written_numbers import DecimalMark, plain_number
+from contextual_bert.context.spelling import BLANKS, DecimalMark, plain_number
 from contextual_bert.errors import DataError, shown
 
 MISSING_FIX = "Leave the key out, or give null, if the value is missing."

@@ -20,8 +20,7 @@ from contextual_bert.arrow_types import without_views
 from contextual_bert.atomic_files import replacing_file
 from contextual_bert.context.kinds import KINDS, Feature, FeatureLayout, explain
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
-from contextual_bert.json_files import reason_of, unreadable
-from contextual_bert.json_text import json_text
+from contextual_bert.json_text import json_text, reason_of, unreadable
 
 
 class ContextSchema(BaseModel):

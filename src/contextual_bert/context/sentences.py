@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context.dates import to_dates
+from contextual_bert.context.encoding import record_columns
 from contextual_bert.context.kinds.feature import Feature
 from contextual_bert.context.marks import is_word, unmarked
 from contextual_bert.context.raw_values import plain
-from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical
 from contextual_bert.errors import DataError

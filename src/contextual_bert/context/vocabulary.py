@@ -19,8 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_single, is_text
-from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME, ZONED
-from contextual_bert.context.spelling import BLANKS, SPELLING_RULE, spelt, spelt_array
+from contextual_bert.context.spelling import (
+    BLANKS,
+    BOOLEAN,
+    DATE,
+    FLOAT,
+    INTEGER,
+    SPELLING_RULE,
+    TIME,
+    ZONED,
+    spelt,
+    spelt_array,
+)
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown
 
 UNKNOWN = -1

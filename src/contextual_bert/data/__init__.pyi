@@ -1,10 +1,10 @@
 from .audit import Audit, Fault, audit
 from .collators import MaskingCollator
-from .context_dropout import DroppedContext
+from .context_noise import DroppedContext, ShuffledContext
 from .cooccurrence import cooccurrence_vectors
-from .dataset import EveryPosition, SequenceBatch, SequenceDataset
-from .digests import table_digest
+from .dataset import EveryPosition, LengthBucketSampler, SequenceBatch, SequenceDataset
 from .groups import Groups, group_rows
+from .hashing import table_digest
 from .name_lists import read_names
 from .oracle import Oracle
 from .policies import ReadReport, SetPolicy
@@ -12,9 +12,7 @@ from .read_settings import ReadSettings
 from .readers import read_table
 from .reading_notes import reading_lines
 from .reviews import read_reviews
-from .samplers import LengthBucketSampler
 from .sets import SetTable, read_sets
-from .shuffling import ShuffledContext
 from .splits import Split, check_fractions, new_split, split_by_column, split_by_customer, split_by_row, split_by_time
 from .text_audit import audit_texts
 from .text_masking import TextMaskingCollator

@@ -1,7 +1,8 @@
 """A table and the name of its items column become sets: one flat array of items, with a report of what was dropped.
 
-Items are strings whatever the file held (3, 3.0 and "3" are one item). It does not know what the other columns mean,
-and gives no ids: the vocabulary does. Whole columns at once.
+Items are strings whatever the file held (3, 3.0 and "3" are one item). `LeftOut` counts those that were bought and
+that no set holds any more: rare ones, and those of sets that were left out or cut. The meaning of the other columns
+is not known here, and ids are the vocabulary's. Whole columns at once.
 """
 
 from collections import Counter
@@ -27,7 +28,6 @@ from contextual_bert.data.columns import (
     totals_in,
 )
 from contextual_bert.data.hashing import hash_counters
-from contextual_bert.data.left_out import LeftOut
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.data.read_settings import OnBadRow
@@ -35,7 +35,35 @@ from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.frames import Frame, as_table
 
-__all__ = ["SetTable", "read_sets"]
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Number of items left out of each row, for the rows that lost one.
+
+    Shapes: every column is (rows,).
+
+    Args:
+        rows: of the table, ascending.
+        num_rare: items that are seen too seldom in the rows that count, or not at all.
+        num_of_sets: the other items, of sets that the limits of the size leave out or cut.
+        customers: of the rows, None where no column names them.
+
+    Example:
+        >>> left = LeftOut(np.array([0, 4]), np.array([1, 0]), np.array([0, 3]))
+        >>> left.of_rows(np.array([4, 5])).num_of_sets.tolist()
+        [3]
+    """
+
+    rows: NDArray[np.int64]
+    num_rare: NDArray[np.int64]
+    num_of_sets: NDArray[np.int64]
+    customers: pa.ChunkedArray | None = None
+
+    def of_rows(self, rows: NDArray[np.int64]) -> Self:
+        """Return what was left out of these rows of the table."""
+        kept = np.isin(self.rows, rows)
+        customers = self.customers.filter(pa.array(kept)) if self.customers is not None else None
+        return type(self)(self.rows[kept], self.num_rare[kept], self.num_of_sets[kept], customers)
 
 
 @dataclass(frozen=True, eq=False)

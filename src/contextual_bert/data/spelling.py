@@ -1,22 +1,21 @@
 """Kinds of columns of spelt cells (number, date, truth value), and keeping of the spelling where it matters.
 
 A column that is kept as text says in its field's metadata what else it could be: its hash is that of the values, so
-that a split file fits the table whichever of its columns a command reads as text.
+that a split file fits the table whichever of its columns a command reads as text. Where the spelling of a cell says
+that its number means something else, a remark says so, and changes nothing.
 """
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
 from contextual_bert.context.columns import MISSING_MARKS
-from contextual_bert.context.spelling import BLANKS
+from contextual_bert.context.spelling import BLANKS, BOOLEAN, DATE, FLOAT, INTEGER, TIME, DecimalMark, plain_numbers
 from contextual_bert.context.vocabulary import canonical_array
-from contextual_bert.context.written_numbers import DecimalMark, plain_numbers
-
-__all__ = ["EVERY_COLUMN", "TYPE_KEY", "as_typed", "filled_cells", "kept_column", "loses_digits", "typed_column"]
+from contextual_bert.nouns import counted
 
 TYPE_KEY = b"contextual_bert.type"
 DECIMAL_KEY = b"contextual_bert.decimal"  # beside it: how the numbers of the column are written
@@ -30,6 +29,11 @@ _TYPES = (
 _NAMED = {str(kind): kind for _, kind in _TYPES}
 _WHOLE_OF_PANDAS = r"^-?(0|[1-9][0-9]*)\.0$"  # as pandas writes whole numbers of which some are missing
 _LONG_WHOLE = r"^-?[0-9]{16,}(\.0*)?$"
+
+_THOUSANDS = r"^-?[1-9][0-9]{0,2}\.[0-9]{3}$"
+_UNDER_THOUSAND = r"^-?[0-9]{1,3}$"
+_CUT = r"(?:^|[,;|\s])[0-9](?:\.[0-9]+)?E\+(?:0[89]|[1-9][0-9])(?:$|[,;|\s])"  # as spreadsheets shorten long codes
+_NUM_NAMED = 2
 
 
 class _EveryColumn(Collection[str | None]):
@@ -172,3 +176,73 @@ def filled_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = pc.utf8_trim(column, characters=BLANKS)
     missing = pa.array([*MISSING_MARKS, ""])
     return pc.if_else(pc.is_in(column, value_set=missing), pa.scalar(None, pa.string()), column)
+
+
+def spelling_hints(name: str, cells: pa.ChunkedArray) -> list[str]:
+    """Return remarks on a column of numbers with points.
+
+    Args:
+        name: of the column.
+        cells: as they are spelt, null where a cell is empty.
+
+    Example:
+        >>> spelling_hints("price", pa.chunked_array([["1.200", "950"]]))[0].partition(": ")[2].partition(".")[0]
+        "column 'price': all decimals have three digits, as thousands have, and 1"
+        >>> spelling_hints("price", pa.chunked_array([["1.25", "950"]]))
+        []
+    """
+    distinct = pc.unique(pc.drop_null(cells))
+    has_point = pc.match_substring(distinct, ".")
+    decimals, whole = distinct.filter(has_point), distinct.filter(pc.invert(has_point))
+    if not len(decimals) or not pc.all(pc.match_substring_regex(distinct, FLOAT)).as_py():
+        return []
+    are_thousands = pc.all(pc.match_substring_regex(decimals, _THOUSANDS)).as_py()
+    are_small = pc.all(pc.match_substring_regex(whole, _UNDER_THOUSAND), min_count=0).as_py()
+    if are_thousands and are_small:
+        first = str(decimals[0].as_py())
+        meant = first.replace(".", "")
+        return [
+            f"warning: column {name!r}: all decimals have three digits, as thousands have, and {first} is read as "
+            f"{float(first):g}. Give --decimal ',' where {meant} is meant, --decimal '.' where it is right"
+        ]
+    pair = _two_spellings(decimals.to_pylist())
+    if pair is None:
+        return []
+    return [
+        f"warning: column {name!r}: {pair[0]} and {pair[1]} are read as numbers with decimals. Where they are codes, "
+        f"such as versions, keep them apart: override {name}=categorical"
+    ]
+
+
+def cut_digits_hint(name: str, cells: pa.ChunkedArray) -> list[str]:
+    """Return a remark on a column in which a spreadsheet shortened long codes to few digits.
+
+    Example:
+        >>> cut_digits_hint("ean", pa.chunked_array([["4.00639E+12", "17"]]))[0].partition(", as")[0]
+        "warning: column 'ean': a spreadsheet has cut the digits of long numbers in 1 row"
+    """
+    is_cut = pc.fill_null(pc.match_substring_regex(cells, _CUT), False)
+    count = pc.sum(is_cut).as_py() or 0
+    if not count:
+        return []
+    shown = str(cells.filter(is_cut)[0].as_py())[:40]
+    return [
+        f"warning: column {name!r}: a spreadsheet has cut the digits of long numbers in {counted(count, 'row')}, "
+        f"as {shown!r}. Different codes may be one now. Export the column as text"
+    ]
+
+
+def _two_spellings(texts: Sequence[str]) -> tuple[str, str] | None:
+    """Two of some numbers that make codes likely: one number in two spellings, or "10.10" beside "10.2"."""
+    fractions = {text: text.partition(".")[2] for text in texts if re.fullmatch(r"-?[0-9]+\.[0-9]+", text)}
+    if len({len(each) for each in fractions.values()}) < 2:
+        return None
+    padded = [text for text, digits in fractions.items() if re.fullmatch(r"[0-9]*[1-9]0+", digits)]
+    if not padded:
+        return None
+    same = {float(text): text for text in fractions if text not in padded}
+    for text in padded:
+        if float(text) in same:
+            return same[float(text)], text
+    short = next((text for text, digits in fractions.items() if len(digits) < len(fractions[padded[0]])), None)
+    return (short, padded[0]) if short is not None else None

@@ -27,15 +27,13 @@ from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed
 from contextual_bert.context.spelling import spelt_array
 from contextual_bert.context.vocabulary import canonical_array, normal_form
 from contextual_bert.data.columns import checked_column
-from contextual_bert.data.digests import table_digest
-from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
+from contextual_bert.data.hashing import hash_counters, hash_strings, table_digest, unit_interval
 from contextual_bert.data.read_settings import OnBadRow, ReadSettings
 from contextual_bert.data.sets import SetTable
 from contextual_bert.data.text_table import TextTable
 from contextual_bert.errors import ConfigurationError, DataError, Message, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
-from contextual_bert.json_files import reason_of, unreadable
-from contextual_bert.json_text import json_text
+from contextual_bert.json_text import json_text, reason_of, unreadable
 from contextual_bert.nouns import counted
 
 __all__ = [

@@ -1,6 +1,6 @@
 """A table of texts and the names of its columns: what ``SetTable`` is for sets.
 
-Both have the same face: rows, columns, customers, names, selection. It reads no file and checks no cell.
+Both have the same face: rows, columns, customers, names, selection. No file is read here, and no torch imported.
 """
 
 from dataclasses import dataclass, replace
@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, value_type, with_truth_in_words
+from contextual_bert.context.printed_lists import as_lists
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.reading_notes import reading_lines
-
-__all__ = ["TextTable", "label_values"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,3 +111,27 @@ def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_floating(values.type):
         return values
     return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+
+
+def with_tag_lists(table: pa.Table, *, text: str, label: str) -> pa.Table:
+    """The same table; words and tags that a tool printed into cells of text, such as "['B-PER', 'O']", as lists.
+
+    A column of texts is one of printed words only where the labels are lists, too.
+
+    Raises:
+        DataError: one cell is no list, and the others are; with its row.
+
+    Example:
+        >>> printed = pa.table({"words": ["['so', 'it']"], "tags": ["['O', 'O']"]})
+        >>> with_tag_lists(printed, text="words", label="tags").to_pylist()
+        [{'words': ['so', 'it'], 'tags': ['O', 'O']}]
+    """
+    if label not in table.column_names or text not in table.column_names:
+        return table
+    tags = table[label] if is_list(table[label].type) else as_lists(table[label].combine_chunks(), name=label)
+    if tags is None:
+        return table
+    words = None if is_list(table[text].type) else as_lists(table[text].combine_chunks(), name=text)
+    if words is not None:
+        table = table.set_column(table.column_names.index(text), text, words)
+    return table.set_column(table.column_names.index(label), label, tags)

@@ -34,8 +34,7 @@ from contextual_bert.data.world_tables import (
     draw_articles,
 )
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.json_files import reason_of, unreadable
-from contextual_bert.json_text import json_text
+from contextual_bert.json_text import json_text, reason_of, unreadable
 
 FORMAT = 1
 OUTFITS_PER_CUSTOMER = 3

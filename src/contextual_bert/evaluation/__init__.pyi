@@ -3,10 +3,8 @@ from .answer_predictions import AnswerPredictions
 from .asked import Asked, Unscored
 from .calibration import Calibration, CalibrationBin
 from .classes import ClassScore, ComparedClass, class_scores
-from .comparison import ComparedGroup, Comparison, compare_runs, comparison_of
-from .comparison_rows import ComparisonRow
+from .comparison import ComparedGroup, Comparison, ComparisonRow, compare_runs, comparison_of
 from .importance import FeatureImportance, FeatureImportances, measure_importances
-from .importance_plots import plot_importance
 from .intervals import (
     ClusterBootstrap,
     Difference,
@@ -28,10 +26,9 @@ from .learning import (
 )
 from .metrics import ANSWER_METRICS, LABEL_METRICS, RANK_METRICS, Metric, metric_key, metric_of
 from .paired_runs import PairedRuns
-from .plots import plot_comparison, plot_recall, plot_reliability, plot_segments
-from .rank_metrics import summarise
+from .plots import plot_comparison, plot_importance, plot_recall, plot_reliability, plot_segments
 from .report import EvaluationSettings, Report, evaluate_scores
-from .scores import Predictions, Scores
+from .scores import Predictions, Scores, summarise
 from .segments import Segment
 from .study import Study
 from .study_files import write_study

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation.clusters import cluster_codes
+from contextual_bert.evaluation.intervals import cluster_codes
 from contextual_bert.evaluation.label_predictions import LabelPredictions
 from contextual_bert.evaluation.measures import check_clusters
 from contextual_bert.evaluation.metrics import exact_mean

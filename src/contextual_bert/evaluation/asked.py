@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation.clusters import cluster_codes
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
 from contextual_bert.evaluation.metrics import exact_mean, metric_of, recall_key
-from contextual_bert.evaluation.rank_metrics import expected_recall
-from contextual_bert.evaluation.scores import Scores
+from contextual_bert.evaluation.scores import Scores, expected_recall
 from contextual_bert.evaluation.serialization import JsonText
 
 WHOLE_TABLE = "all"

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, bounded, cluster_interval
 from contextual_bert.evaluation.metrics import exact_mean
-from contextual_bert.evaluation.rank_metrics import calibration_bin_of, expected_calibration_error, expected_recall
-from contextual_bert.evaluation.scores import Scores
+from contextual_bert.evaluation.scores import Scores, calibration_bin_of, expected_calibration_error, expected_recall
 
 # Gaps this close to each other differ by rounding.
 _NO_SPREAD = 1e-9

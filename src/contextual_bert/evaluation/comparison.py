@@ -1,7 +1,7 @@
 """Several methods beside each other: mean and standard error over seeds, and paired differences to a reference.
 
 Sets, labels, tags, answers and hidden words have one comparison, with the metrics of their task. This module lays out
-what `PairedRuns` computes: a run is a name, a seed, its scores and what it cost.
+in rows and tables what `PairedRuns` computes: a run is a name, a seed, its scores and what it cost.
 
 Papers: Contextual BERT, Table 1 (mean and standard error of three runs); MA-BERT, Tables 2 to 4. Rules:
 docs/protocol.md.
@@ -17,23 +17,25 @@ from numpy.typing import NDArray
 from rich.console import Group
 
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
-from contextual_bert.evaluation.alignment import Run, machine_warnings, mean_cost, seed_warnings
+from contextual_bert.evaluation.alignment import (
+    Cost,
+    Role,
+    Run,
+    are_of_several_machines,
+    machine_warnings,
+    mean_cost,
+    seed_warnings,
+)
 from contextual_bert.evaluation.asked import Asked
 from contextual_bert.evaluation.classes import ComparedClass, classes_of, compared_classes, compared_table
-from contextual_bert.evaluation.comparison_rows import (
-    ComparisonRow,
-    asked_table,
-    cost_table,
-    difference_tables,
-    methods_tables,
-)
-from contextual_bert.evaluation.intervals import Difference, SeedMean, holm, seed_mean
+from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean, holm, seed_mean
 from contextual_bert.evaluation.measures import NEEDS_SEQEVAL, can_measure_predictions
 from contextual_bert.evaluation.metrics import (
     ACCURACY,
     CALIBRATION_ERROR,
     CROSS_ENTROPY,
     ENTITY_F1,
+    PREDICTION_METRICS,
     main_metric,
     metric_of,
     notes_about,
@@ -41,13 +43,14 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.paired_runs import PairedRuns
-from contextual_bert.evaluation.rank_metrics import expected_calibration_error, recall_curve
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
+from contextual_bert.evaluation.scores import expected_calibration_error, recall_curve
 from contextual_bert.evaluation.segments import group_rows
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
+    difference_cell,
     metric_notes,
     render_markdown,
     render_rich,
@@ -57,6 +60,108 @@ from contextual_bert.nouns import plural
 
 # A method and one of its metrics.
 Cell = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A method: seeds, each metric's mean over them, intervals over customers, differences to the reference, cost."""
+
+    name: str
+    role: Role
+    seeds: tuple[int, ...]
+    metrics: dict[str, SeedMean]
+    intervals: dict[str, Interval]
+    differences: dict[str, Difference]
+    curve: tuple[tuple[int, float], ...]
+    cost: Cost
+
+    @property
+    def label(self) -> str:
+        """The name, with the role where it is no method and the name does not say so."""
+        return self.name if self.role == "method" or self.role in self.name else f"{self.name} ({self.role})"
+
+
+def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the metrics of one table each: those of predictions, and those of the loss and the ranks.
+
+    Returns:
+        Ending of the title and keys of each table.
+
+    Example:
+        >>> families(["cross_entropy_nats", "accuracy_percent"])
+        [('', ('accuracy_percent',)), (': loss and ranks', ('cross_entropy_nats',))]
+    """
+    predicted = tuple(key for key in keys if key in PREDICTION_METRICS)
+    ranked = tuple(key for key in keys if key not in PREDICTION_METRICS)
+    found = (("", predicted), (": loss and ranks" if predicted else "", ranked))
+    return [(ending, chosen) for ending, chosen in found if chosen]
+
+
+def methods_tables(rows: Sequence[ComparisonRow]) -> list[Table]:
+    """Return each metric's mean and standard error over seeds."""
+    tables: list[Table] = []
+    for ending, keys in families(tuple(rows[0].metrics)):
+        cells = [
+            (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys))
+            for row in rows
+        ]
+        columns = ("method", "seeds", *(metric_of(key).heading for key in keys))
+        tables.append(Table(f"Methods{ending}", columns, tuple(cells)))
+    return tables
+
+
+def asked_table(rows: Sequence[ComparisonRow], asked: Asked | None) -> Table:
+    """Return each recall over all items of the part; no rows where all were scored. What was not scored is a miss."""
+    keys = tuple(key for key in rows[0].metrics if key.startswith("recall_at_"))
+    if asked is None or not asked.reasons or not keys:
+        return Table("Recall over all items", ("method",), ())
+    cells = [
+        (row.label, *(seed_cell(_scaled(row.metrics[key], asked.share), metric_of(key)) for key in keys))
+        for row in rows
+        if row.role != "oracle"  # it was not asked for what no vocabulary has
+    ]
+    headings = ("method", *(metric_of(key).heading for key in keys))
+    return Table(f"Recall over {asked.all_items}", headings, tuple(cells))
+
+
+def _scaled(value: SeedMean, factor: float) -> SeedMean:
+    return SeedMean(factor * value.mean, factor * value.standard_error, value.num_seeds)
+
+
+def difference_tables(rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int) -> list[Table]:
+    """Return each metric's difference to the reference; no table where there is nothing to compare."""
+    others = [row for row in rows if row.differences]
+    tables: list[Table] = []
+    for ending, keys in families(tuple(others[0].differences)) if others else ():
+        cells = [
+            (
+                row.label,
+                *(difference_cell(row.differences[key], metric_of(key), num_resamples=num_resamples) for key in keys),
+            )
+            for row in others
+        ]
+        columns = ("method", *(metric_of(key).heading for key in keys))
+        tables.append(Table(f"Difference to {reference}{ending}", columns, tuple(cells)))
+    return tables
+
+
+def cost_table(rows: Sequence[ComparisonRow]) -> Table:
+    """Return the cost of a run of each method, with its machine where there are several; no rows if unmeasured."""
+    measured = [row for row in rows if row.cost != Cost()]
+    columns = ("method", "parameters", "training (s)", "peak memory (MiB)")
+    cells = [(row.label, *_cost_cells(row.cost)) for row in measured]
+    if are_of_several_machines(row.cost for row in measured):
+        columns = (*columns, "machine")
+        cells = [(*line, row.cost.hardware or "-") for line, row in zip(cells, measured, strict=True)]
+    return Table("Cost of one run", columns, tuple(cells))
+
+
+def _cost_cells(cost: Cost) -> tuple[str, str, str]:
+    parameters = "-" if cost.parameters is None else f"{cost.parameters:,}"
+    time = cost.training_seconds
+    seconds = "-" if time is None else f"{time:,.0f}" if time >= 10 else f"{time:.2g}"
+    memory = "-" if cost.peak_memory_bytes is None else f"{cost.peak_memory_bytes / 2**20:,.0f}"
+    return parameters, seconds, memory
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,10 @@ from rich.console import Group
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.alignment import Run, align_runs
-from contextual_bert.evaluation.clusters import cluster_codes
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, holm
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, cluster_codes, holm
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, exact_mean, metric_of, recall_key
-from contextual_bert.evaluation.rank_metrics import row_values
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
-from contextual_bert.evaluation.scores import Scores
+from contextual_bert.evaluation.scores import Scores, row_values
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,

@@ -14,8 +14,7 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.intervals import ClusterBootstrap
 from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
 from contextual_bert.evaluation.metrics import exact_mean
-from contextual_bert.evaluation.rank_metrics import row_values
-from contextual_bert.evaluation.scores import Scores
+from contextual_bert.evaluation.scores import Scores, row_values
 
 NEEDS_SEQEVAL = (
     "Predicted tags are not measured: entity F1 needs seqeval. Install it: pip install 'contextual-bert[text]'."

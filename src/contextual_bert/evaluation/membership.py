@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from contextual_bert.evaluation.clusters import cluster_codes
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.scores import Scores
 from contextual_bert.evaluation.serialization import JsonText

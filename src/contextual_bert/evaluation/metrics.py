@@ -1,6 +1,6 @@
 """The metrics that reports and comparisons know: key, label, unit, direction, and what a reader must know of each.
 
-Every key ends with its unit: `cross_entropy_nats`, `recall_at_5_percent`. Ranks are computed in `rank_metrics`, what
+Every key ends with its unit: `cross_entropy_nats`, `recall_at_5_percent`. Ranks are computed in `scores`, what
 was predicted in `label_predictions` and `answer_predictions`.
 """
 

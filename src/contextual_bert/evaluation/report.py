@@ -19,8 +19,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.asked import Asked, Unscored, asked_of
 from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.classes import ClassScore, classes_of, score_table
-from contextual_bert.evaluation.clusters import cluster_codes
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
 from contextual_bert.evaluation.label_predictions import LabelPredictions
 from contextual_bert.evaluation.learned import ShareGap
 from contextual_bert.evaluation.measures import (
@@ -43,8 +42,7 @@ from contextual_bert.evaluation.metrics import (
     recall_key,
     usable_ks,
 )
-from contextual_bert.evaluation.rank_metrics import recall_curve
-from contextual_bert.evaluation.scores import Scores
+from contextual_bert.evaluation.scores import Scores, recall_curve
 from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_rows, worst_segment
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (

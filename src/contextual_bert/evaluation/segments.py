@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from contextual_bert.evaluation.intervals import Interval, bounded, cluster_intervals
 from contextual_bert.evaluation.measures import Measures, check_columns, splits_examples
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, MACRO_F1, recall_key
-from contextual_bert.evaluation.rank_metrics import expected_recall
-from contextual_bert.evaluation.scores import Scores
+from contextual_bert.evaluation.scores import Scores, expected_recall
 
 MISSING = "(missing)"
 EMPTY = "(empty)"

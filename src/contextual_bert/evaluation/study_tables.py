@@ -8,8 +8,7 @@ Paper: Table 1 and section 4. docs/protocol.md.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from contextual_bert.evaluation.comparison import Comparison
-from contextual_bert.evaluation.comparison_rows import ComparisonRow
+from contextual_bert.evaluation.comparison import Comparison, ComparisonRow
 from contextual_bert.evaluation.learning import Convergence
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of, recall_key
 from contextual_bert.evaluation.paper import PAPER_GAINS, PaperRow, relative_gain_percent

@@ -1,15 +1,16 @@
-from .answers import Answer, Candidate, Slot
+from .answers import Answer, Candidate, Completion, JointAnswer, Slot
 from .attributes import Attribute
 from .catalogue import Catalogue
-from .constraint_evaluation import (
+from .constraints import (
+    CONSTRAINTS,
     Asked,
     Constraint,
     Permitted,
+    constraint,
     permitted_beside,
     permitted_items,
     query_model,
 )
-from .constraints import CONSTRAINTS, constraint
 from .encode import (
     encode_sets,
     outside_lines_of,
@@ -27,7 +28,6 @@ from .explain import (
 from .exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
 from .flat import to_table
 from .joint import JointSearch
-from .joint_answers import Completion, JointAnswer
 from .pipeline import CompletionPipeline
 from .query_schema import Condition
 from .saved import load_text_model

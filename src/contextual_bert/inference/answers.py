@@ -1,17 +1,20 @@
-"""Answers of a completion as plain records that become JSON, and the sentences beside the proposals."""
+"""Answers of single and joint completions as plain records that become JSON, and the sentences beside the proposals."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from typing_extensions import TypedDict
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.constraint_evaluation import Permitted
+from contextual_bert.inference.constraints import Permitted
 from contextual_bert.inference.queries import MASK, UNUSED_CONTEXT, Request, TrainedSets
 from contextual_bert.inference.query_schema import Condition
 from contextual_bert.nouns import counted
 
 PERMITTED = "permitted items"
+
+Method = Literal["auto", "exact", "beam", "gibbs"]
 
 
 class Candidate(TypedDict):
@@ -151,3 +154,40 @@ def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
                 f"{attribute.like(absent[0])}"
             )
     return notes
+
+
+class Completion(TypedDict):
+    """One way to fill all blanks.
+
+    ``items``: the whole set; ``filled``: what the blanks got, in the order of their positions; ``log_probability``: by
+    the chain rule over the blanks, in nats, among all items, so of different constraints comparable; ``probability``:
+    the same among all permitted completions, where all were seen; ``pseudo_log_likelihood``: the sum over the blanks of
+    log Pr(item | all other items); ``price``: of what was filled, where the catalogue knows it.
+    """
+
+    items: list[str]
+    filled: list[str]
+    log_probability: float
+    probability: float | None
+    pseudo_log_likelihood: float
+    price: float | None
+
+
+class JointAnswer(TypedDict):
+    """Answer to a joint completion.
+
+    ``items``: the set as it was completed; ``completions``: best first; ``method``: exact, beam or gibbs;
+    ``num_forward_passes``: partial sets that the search put through the model; ``excluded_probability``: what the model
+    gives to all that the constraints forbid, where all was seen; ``reason``: why there is no completion; the rest as
+    in ``Answer``.
+    """
+
+    items: list[str]
+    completions: list[Completion]
+    method: str
+    num_forward_passes: int
+    excluded_probability: float | None
+    reason: str | None
+    unknown_items: list[str]
+    unknown_context: dict[str, list[str]]
+    notes: list[str]

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
 from contextual_bert.context import canonical, canonical_array
-from contextual_bert.context.cells import DATE, FLOAT, INTEGER, TIME
-from contextual_bert.context.other_spellings import other_spelling
+from contextual_bert.context.hints import other_spelling
 from contextual_bert.context.printed_lists import as_lists, read_cell
 from contextual_bert.context.raw_values import number_of
+from contextual_bert.context.spelling import DATE, FLOAT, INTEGER, TIME
 from contextual_bert.context.vocabulary import normal_form, to_doubles
 from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError

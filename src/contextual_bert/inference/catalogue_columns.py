@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import Vocabulary, canonical_array
-from contextual_bert.context.cells import DATE, TIME, ZONED
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, to_dates
+from contextual_bert.context.hints import other_spelling
 from contextual_bert.context.infer import words_for
 from contextual_bert.context.marks import unmarked
-from contextual_bert.context.other_spellings import other_spelling
 from contextual_bert.context.raw_values import number_of
-from contextual_bert.context.written_numbers import DecimalMark, decimal_advice
+from contextual_bert.context.spelling import DATE, TIME, ZONED, DecimalMark, decimal_advice
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column
-from contextual_bert.data.spelling import as_typed, filled_cells, typed_column
-from contextual_bert.data.spelling_hints import spelling_hints
+from contextual_bert.data.spelling import as_typed, filled_cells, spelling_hints, typed_column
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
 from contextual_bert.inference.query_schema import TRUTH_WORDS
 

@@ -18,7 +18,7 @@ from contextual_bert.context import (
     outside_notes,
     unknown_in_words,
 )
-from contextual_bert.context.absence import is_missing
+from contextual_bert.context.encoding import is_missing
 from contextual_bert.errors import Message, SchemaError, did_you_mean
 
 

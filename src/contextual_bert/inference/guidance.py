@@ -12,8 +12,7 @@ from torch import Tensor
 
 from contextual_bert.context import missing_like
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.nonfinite import check_finite
-from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.scoring import check_finite, to_device
 from contextual_bert.models import ContextualBertPreTrainedModel
 
 

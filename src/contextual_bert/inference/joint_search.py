@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.candidates import SoftmaxOver, exclude, excluded_ids
-from contextual_bert.inference.constraint_evaluation import Asked, Settings, permitted_beside
+from contextual_bert.inference.constraints import Asked, Settings, permitted_beside
 
 Ids = NDArray[np.int64]
 

@@ -20,10 +20,14 @@ from contextual_bert.errors import (
     did_you_mean,
     shown,
 )
-from contextual_bert.inference.constraint_evaluation import known_keys, query_model, settings_of
 
 # A query's keys are those of the full registry.
-from contextual_bert.inference.constraints import CONSTRAINTS  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from contextual_bert.inference.constraints import (
+    CONSTRAINTS,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    known_keys,
+    query_model,
+    settings_of,
+)
 from contextual_bert.inference.query_schema import (
     GUIDANCE,
     QueryModel,

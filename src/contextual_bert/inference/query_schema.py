@@ -25,8 +25,8 @@ from pydantic import (
 )
 
 from contextual_bert.context import canonical
+from contextual_bert.context.encoding import as_record
 from contextual_bert.context.raw_values import number_of, plain
-from contextual_bert.context.records import as_record
 from contextual_bert.errors import DataError, QueryError, QueryPlace, UnknownNameError, did_you_mean, shown
 
 TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.json_files import read_json_object, unreadable
+from contextual_bert.json_text import read_json_object, unreadable
 from contextual_bert.manifest import (
     MODEL_FILES,
     RECIPE_FILE,

@@ -19,8 +19,7 @@ from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.saved_files import BASELINE_FILE
-from contextual_bert.json_files import read_json_object
-from contextual_bert.json_text import json_text
+from contextual_bert.json_text import json_text, read_json_object
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
     ContextualBertForSequenceClassification,

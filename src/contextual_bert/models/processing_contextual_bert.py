@@ -28,10 +28,10 @@ from contextual_bert.context import (
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
+from contextual_bert.models.context_as_text import word_ids
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
-from contextual_bert.models.raw_values import RawValueEncoder, checked_records
+from contextual_bert.models.raw_value_encoder import RawValueEncoder, checked_records
 from contextual_bert.models.reserved_items import MASK, PAD, RESERVED_ITEMS, UNKNOWN
-from contextual_bert.models.tokenized_context import word_ids
 from contextual_bert.models.truncation import Truncation, check_truncation
 
 

@@ -6,7 +6,7 @@ from .permutation_importance import Attribution, attribute_missing, attribute_ru
 from .prepared_data import make_split
 from .registry import BASELINES
 from .report_files import write_attribution, write_report
-from .run_files import is_complete, load_run
+from .run_directory import is_complete, load_run
 from .runner import run
 from .study_report import Peers, study
 from .tasks import Task, prepare

@@ -28,8 +28,7 @@ from contextual_bert.runs.evaluator import (
     shuffled_lines,
     split_for,
 )
-from contextual_bert.runs.run_directories import FinishedRun, finished_run
-from contextual_bert.runs.run_files import IN_MEMORY, resolved_in
+from contextual_bert.runs.run_directory import IN_MEMORY, FinishedRun, finished_run, resolved_in
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import TASKS
 from contextual_bert.training import chosen_dtype

@@ -25,7 +25,6 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, TablePlace, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
-from contextual_bert.runs.audits import audit_of
 from contextual_bert.runs.prepared_data import make_split
 from contextual_bert.runs.run_schema import (
     alike_values,
@@ -36,7 +35,7 @@ from contextual_bert.runs.run_schema import (
     withheld_lines,
     without_leaks,
 )
-from contextual_bert.runs.run_table import RunTable, read_data
+from contextual_bert.runs.run_table import RunTable, audit_of, read_data
 from contextual_bert.runs.shifts import LEARNED, PartRows, field_lines, name_drift, rows_of
 from contextual_bert.runs.text_inspection import Look, look_at_texts
 from contextual_bert.training.recipe import Recipe

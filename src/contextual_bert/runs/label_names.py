@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_list, is_single, value_type
 from contextual_bert.context import alike_warning, canonical
-from contextual_bert.context.cells import FLOAT
-from contextual_bert.context.spelling import alike
+from contextual_bert.context.spelling import FLOAT, alike
 from contextual_bert.data import Split
 from contextual_bert.data.columns import odd_names
 from contextual_bert.data.text_table import label_values

@@ -1,17 +1,22 @@
-"""Check that a run has learned anything: its validation loss beside counted shares of items, labels or tokens.
+"""Checks of a trained run: has it learned anything, and can its training rows be told from others?
 
-The shares are those of the baseline ``popularity``: counted in training, the prior chosen on validation. It trains
-nothing. docs/protocol.md, "Equal treatment" and "How baselines are fitted".
+Its validation loss stands beside counted shares of items, labels or tokens: those of the baseline ``popularity``,
+counted in training, the prior chosen on validation. Its loss on a sample of its training part stands beside those of
+the other parts. Nothing is trained here. docs/protocol.md, "Equal treatment" and "How baselines are fitted".
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from torch import nn
 
+from contextual_bert.data.hashing import hash_counters
 from contextual_bert.errors import Message
 from contextual_bert.evaluation import Report, Scores
 from contextual_bert.evaluation.learned import compare_with_shares
+from contextual_bert.evaluation.membership import compare_losses
 from contextual_bert.inference import set_index
 from contextual_bert.runs.registry import FITTED_BASELINES, POPULARITY
 from contextual_bert.runs.tasks import Task
@@ -76,3 +81,56 @@ def advice_of(arguments: ContextualTrainingArguments) -> str:
 def _softmax_over(model: nn.Module) -> str:
     own: Any = model
     return getattr(own, "softmax_over", None) or getattr(getattr(own, "config", None), "softmax_over", "vocabulary")
+
+
+def with_membership(
+    report: Report,
+    scored: Scores,
+    ready: Task,
+    recipe: Recipe,
+    model: nn.Module,
+    *,
+    batch_size: int,
+    is_shared: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Report:
+    """Return the report on the evaluated part with the loss on a sample of the training part beside its own.
+
+    Args:
+        report: on the evaluated part.
+        scored: its scores.
+        ready: the data of the run.
+        recipe: of the run.
+        model: as it was scored.
+        batch_size, is_shared, progress: as for ``Task.score``.
+    """
+    part, sample = str(ready.evaluated_part), training_sample(ready)  # there is one: the report is on it
+    training = sample.score(recipe, model, "train", batch_size=batch_size, is_shared=is_shared, progress=progress)
+    own, others = sample.customers("train"), ready.customers(part)
+    clusters = None
+    if own is not None and others is not None:
+        clusters = (
+            own[set_index(sample.datasets["train"], training.example_id)],
+            others[set_index(ready.datasets[part], scored.example_id)],
+        )
+    settings = report.settings
+    gap = compare_losses(
+        training,
+        scored,
+        part=part,
+        clusters=clusters,
+        num_resamples=settings.num_resamples,
+        seed=settings.seed,
+        level=settings.level,
+    )
+    return replace(report, membership=gap)
+
+
+def training_sample(ready: Task) -> Task:
+    """Return the data of a few rows of the training part, the same in every run, and of no other part."""
+    rows = np.unique(ready.datasets["train"].example_ids.numpy())
+    limit = min(ready.num_sampled, len(np.unique(ready.datasets[str(ready.evaluated_part)].example_ids.numpy())))
+    chosen = rows[np.argsort(hash_counters(0, rows), kind="stable")[:limit]]
+    keep = np.zeros(len(ready.split.assignment), dtype=np.bool_)
+    keep[chosen] = True
+    return replace(ready, split=ready.split.restricted(keep))

@@ -31,8 +31,8 @@ from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
-from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.settings import DEFAULT_MODEL
 
 EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).

@@ -3,12 +3,15 @@
 An interrupted run goes on at its last checkpoint. docs/protocol.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from safetensors.torch import load_model
 from torch import distributed, nn
-from transformers import PreTrainedModel, set_seed
+from torch.utils.tensorboard import SummaryWriter
+from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Trainer, TrainerCallback, set_seed
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError
@@ -19,28 +22,27 @@ from contextual_bert.manifest import write_manifest
 from contextual_bert.runs.card import write_card
 from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.runs.field_importance import field_importances, kept_importances
-from contextual_bert.runs.learned import with_shares
-from contextual_bert.runs.membership import with_membership
+from contextual_bert.runs.learned import with_membership, with_shares
 from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
-from contextual_bert.runs.model_training import make_trainer, train
 from contextual_bert.runs.registry import check_conditioning, check_kind, keeps_weights
 from contextual_bert.runs.reporting import cluster_numbers, report_on
 from contextual_bert.runs.resources import PeakMemory, TrainingClock
-from contextual_bert.runs.run_directories import (
+from contextual_bert.runs.run_directory import (
+    CHECKPOINTS,
+    IN_MEMORY,
+    METRICS_FILE,
+    SCORES_FILE,
+    TENSORBOARD,
+    WEIGHTS_FILE,
     await_clearing,
+    best_weights,
     check_same_devices,
     check_same_recipe,
     checkpoint_to_resume,
     clear_run,
     is_run,
-    remember_recipe,
-)
-from contextual_bert.runs.run_files import (
-    CHECKPOINTS,
-    IN_MEMORY,
-    METRICS_FILE,
-    SCORES_FILE,
     is_trained,
+    remember_recipe,
     save_scores,
     trainer_state,
     write_history,
@@ -49,13 +51,71 @@ from contextual_bert.runs.run_files import (
 )
 from contextual_bert.runs.selected_fields import with_selected_fields
 from contextual_bert.runs.tasks import Task, prepare
+from contextual_bert.runs.termination import StopAfterStep, stopping_after_step
 from contextual_bert.runs.text_baselines import processor_of
-from contextual_bert.training import (
-    Bars,
-    counting,
-    progress_bars,
-)
+from contextual_bert.training import Bars, ContextualTrainingArguments, TrainingProgress, counting, progress_bars
+from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
+
+
+def train(trainer: Trainer, checkpoint: Path | None, *, bars: Bars | None) -> Sequence[Mapping[str, Any]]:
+    """Train the trainer's model and return the history of its losses.
+
+    At SIGTERM training finishes its step, writes a checkpoint and raises ``SystemExit``.
+
+    Args:
+        trainer: of ``make_trainer``.
+        checkpoint: what training goes on from; None begins anew.
+        bars: where its steps are shown; they are closed at the end. None shows none.
+    """
+    stop = StopAfterStep()
+    trainer.add_callback(stop)
+    try:
+        if checkpoint is not None and is_trained(checkpoint):
+            # Interrupted after the last step. Another one must not follow, least of all after an early stop.
+            best = best_weights(checkpoint) if trainer.args.load_best_model_at_end else checkpoint / WEIGHTS_FILE
+            load_model(cast(nn.Module, trainer.model), best, strict=False)
+            history = trainer_state(checkpoint)["log_history"]
+        else:
+            with stopping_after_step(stop):
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+            history = trainer.state.log_history
+    finally:
+        if bars is not None:
+            bars.close()
+    lose_mixed_precision(cast(nn.Module, trainer.model))
+    return history
+
+
+def make_trainer(
+    ready: Task,
+    recipe: Recipe,
+    model: nn.Module,
+    arguments: ContextualTrainingArguments,
+    own: Sequence[TrainerCallback],
+    *,
+    bars: Bars | None,
+) -> Trainer:
+    """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, where its steps are shown."""
+    callbacks: list[TrainerCallback] = []
+    if bars is not None:
+        callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}", bars))
+    callbacks.extend(own)
+    with refusals_in_words(recipe.training):
+        trainer = ready.make_trainer(recipe, model, arguments, callbacks=callbacks)
+    if arguments.should_log:  # a folder that is there before a setting is refused would stay
+        log = Path(str(arguments.output_dir)).parent / TENSORBOARD
+        trainer.add_callback(TensorBoardCallback(SummaryWriter(str(log))))
+    for printer in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(printer)
+    return trainer
+
+
+def lose_mixed_precision(model: nn.Module) -> None:
+    """Give a model that was trained in mixed precision the ``forward`` of its class back, in place of accelerate's: it
+    is scored as it will be loaded."""
+    for name in ("forward", "_original_forward"):
+        vars(model).pop(name, None)
 
 
 def run(

@@ -15,7 +15,7 @@ from contextual_bert.data.splits import split_by_time
 from contextual_bert.errors import ContextualBertError, Message
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import POPULARITY
-from contextual_bert.runs.run_files import CHECKPOINTS
+from contextual_bert.runs.run_directory import CHECKPOINTS
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe

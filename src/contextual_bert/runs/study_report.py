@@ -12,11 +12,10 @@ from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryEr
 from contextual_bert.evaluation import Comparison, PairedRuns, Report, Run, Study, comparison_of
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.json_text import json_text
-from contextual_bert.runs.few_targets import commonest_targets
-from contextual_bert.runs.narrative import findings
+from contextual_bert.runs.narrative import commonest_targets, findings
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
 from contextual_bert.runs.reporting import groups_of, provenance_of_runs
-from contextual_bert.runs.run_files import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
+from contextual_bert.runs.run_directory import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
 from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training import training_arguments

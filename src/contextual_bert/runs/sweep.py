@@ -27,8 +27,7 @@ from contextual_bert.folder_lock import locked_folder
 from contextual_bert.runs.model_factory import training_lines
 from contextual_bert.runs.processes import process_context, take_environment
 from contextual_bert.runs.registry import BASELINES, check_jobs
-from contextual_bert.runs.run_directories import check_same_recipe
-from contextual_bert.runs.run_files import is_complete, load_run
+from contextual_bert.runs.run_directory import check_same_recipe, is_complete, load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.tasks import Task
 from contextual_bert.runs.termination import EXIT_CODE

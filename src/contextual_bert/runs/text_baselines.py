@@ -1,26 +1,37 @@
-"""Baselines on texts: their models, and the context as words for the one that reads it so.
+"""Baselines on texts: their models, logistic regressions, and the context as words for the one that reads it so.
 
-It trains nothing. How a baseline works is its own file's matter, in ``baselines``.
+Logistic regressions are the bar that every model has to clear. They have the models' split and context, and the
+strength of the regularisation is chosen on the same validation part. ``tfidf`` reads the words of the whole text,
+also where the models' is cut; ``embeddings`` a vector of what the models read, by the checkpoint as it is, which
+nothing trains. Seeds change nothing. How a baseline works is its own file's matter, in ``baselines``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self, cast
 
+import numpy as np
 import pyarrow as pa
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
-from contextual_bert.baselines import ConcatText, ConcatWord
+from contextual_bert.baselines import ConcatText, ConcatWord, LogisticClassifier
+from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, LabelledPart
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
-from contextual_bert.context.absence import rarely_missing
+from contextual_bert.context.encoding import rarely_missing
 from contextual_bert.errors import NAME, ConfigurationError, Message
+from contextual_bert.evaluation import LabelPredictions, Scores
+from contextual_bert.inference import encode_texts
+from contextual_bert.inference.encode import naming
+from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
-from contextual_bert.models import ContextualBertModel, ContextualBertProcessor
+from contextual_bert.models import IGNORED_LABEL, ContextualBertModel, ContextualBertProcessor, rank_labels
 from contextual_bert.models.label_heads import start_at_shares
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
-from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
@@ -31,9 +42,151 @@ from contextual_bert.runs.registry import (
     TEXT_BASELINES,
 )
 from contextual_bert.runs.text_data import TextData
+from contextual_bert.training.devices import chosen_device
+from contextual_bert.training.progress import counting
 from contextual_bert.training.recipe import Recipe
 
+DEFAULT_STRENGTH = 10.0  # where no validation part can choose one
+_BATCH_SIZE = 64
+
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
+
+
+class SentenceVectors:
+    """Vectors of texts by a BERT that stays as it is, in the place of a vectoriser of scikit-learn.
+
+    Formula:
+        v = z / |z|;  z the mean of the last block over the text where the checkpoint was trained for that, otherwise
+        its first position
+
+    Shapes:
+        texts (rows,) -> (rows, hidden) float32.
+
+    Args:
+        ready: whose checkpoint it is, and how its texts are cut. A text that was met before is not read again.
+
+    Attributes:
+        num_parameters: of the checkpoint that reads; 0 before it has read anything.
+
+    Reference:
+        Reimers and Gurevych (2019), "Sentence-BERT", section 3.
+    """
+
+    def __init__(self, ready: TextData) -> None:
+        self.task, self.pooling = ready.recipe.text_task, ready.pooling
+        self.device = chosen_device(ready.recipe.device)
+        self.known: dict[str, NDArray[np.float32]] = {}
+        self.num_parameters = 0
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Nothing is learned."""
+        return self
+
+    def transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row a text."""
+        new = sorted({*texts} - {*self.known})
+        if new:
+            self.known.update(zip(new, self._read(new), strict=True))
+        return np.stack([self.known[text] for text in texts])
+
+    @torch.no_grad()
+    def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        model: Any = ContextualBertModel.from_bert(self.task.bert, conditioning="none")
+        model.eval().to(self.device)
+        self.num_parameters = model.num_parameters()
+        dataset = encode_texts(
+            pa.table({"text": texts}),
+            ContextualBertProcessor.from_bert(self.task.bert),
+            text="text",
+            max_length=self.task.max_length,
+            truncation=cast(Any, self.task.truncation),
+        ).dataset
+        found = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
+        order = dataset.by_length()  # texts of one length beside each other, so that none is padded much
+        with counting("vectors of texts") as progress:
+            for start in range(0, len(order), _BATCH_SIZE):
+                chosen = order[start : start + _BATCH_SIZE]
+                inputs = to_device(dataset.__getitems__(chosen).inputs(), self.device)
+                hidden = model(**inputs).last_hidden_state
+                vectors = vector_of_text(hidden, inputs["attention_mask"], pooling=self.pooling)
+                found[chosen.numpy()] = functional.normalize(vectors, dim=-1).cpu().numpy()
+                if progress is not None:
+                    progress(start + len(chosen), len(order))
+        return found
+
+
+class LogisticBaseline(nn.Module):
+    """A logistic regression as a row of a comparison on texts. It has no weights of torch, and none are kept.
+
+    Args:
+        ready: the data, with one label a text.
+        name: of ``LOGISTIC``.
+
+    Relation to its siblings:
+        ``LogisticClassifier`` does the work. ``LabelShares`` does not read the text.
+    """
+
+    def __init__(self, ready: TextData, name: str) -> None:
+        super().__init__()
+        reads, schema = LOGISTIC[name], ready.processor.schema
+        self.columns = schema.read_columns if schema is not None and "context" in reads else ()
+        self.vectors = SentenceVectors(ready) if name.startswith("embeddings") else None
+        strengths = INVERSE_STRENGTHS if "validation" in ready.datasets else (DEFAULT_STRENGTH,)
+        num_labels = len(ready.labels)
+        self.model = LogisticClassifier(num_labels=num_labels, inverse_strengths=strengths, vectorizer=self.vectors)
+        self.is_seen = np.zeros(num_labels, dtype=np.bool_)
+        self.share_of_unseen = 0.0
+
+    @property
+    def num_weights(self) -> int:
+        """Return the number of weights, those of the checkpoint that reads included."""
+        return self.model.num_weights + (self.vectors.num_parameters if self.vectors is not None else 0)
+
+    def fit(self, ready: TextData) -> dict[str, Any]:
+        """Fit to convergence; return the inverse strength of the regularisation, chosen on the validation part.
+
+        Raises:
+            DataError: all texts have one label; no word occurs twice.
+        """
+        texts, labels, context = self._part(ready, "train")
+        self.is_seen[np.asarray(labels)] = True
+        self.share_of_unseen = 1 / (len(texts) + 2) if not self.is_seen.all() else 0.0
+        validation = self._part(ready, "validation") if "validation" in ready.datasets else None
+        with naming(ready.recipe.data):
+            self.model.fit(texts, labels, context, validation=validation)
+        return {"inverse_strength": self.model.inverse_strength}
+
+    def score(self, ready: TextData, part: str) -> Scores:
+        """Return the scores of a part. A label that training lacks has the share of one text that nobody has seen."""
+        texts, labels, context = self._part(ready, part)
+        shares = self.model.log_probabilities(texts, context)
+        if self.share_of_unseen:
+            shares[:, self.is_seen] += np.log1p(-self.share_of_unseen)
+            shares[:, ~self.is_seen] = np.log(self.share_of_unseen / (~self.is_seen).sum())
+        true, rows = np.asarray(labels), _rows(ready, part)
+        place = np.zeros(len(rows), dtype=np.int64)
+        ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
+        predictions = LabelPredictions(
+            rows,
+            place,
+            predicted=shares.argmax(axis=1),
+            true=true,
+            names=ready.labels,
+            is_ordinal=ready.recipe.text_task.is_ordinal,
+        )
+        return Scores(rows, place, *(column.numpy() for column in ranks), predictions=predictions)
+
+    def _part(self, ready: TextData, part: str) -> LabelledPart:
+        labels: Any = ready.datasets[part].labels
+        table = ready.examples.table.take(pa.array(_rows(ready, part)))
+        texts = table.column(ready.recipe.text_task.text).to_pylist()
+        return texts, labels[labels != IGNORED_LABEL].numpy(), table.select([*self.columns]) if self.columns else None
+
+
+def _rows(ready: TextData, part: str) -> NDArray[np.int64]:
+    """Return the rows of the table that a part has a label for."""
+    dataset = ready.datasets[part]
+    return dataset.example_ids[dataset.labels != IGNORED_LABEL].numpy()
 
 
 def baselines_of(head: str) -> list[str]:

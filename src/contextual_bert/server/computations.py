@@ -13,8 +13,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from contextual_bert import inference
+from contextual_bert.inference.answers import JointAnswer, Method
 from contextual_bert.inference.explain.explained import Explanation
-from contextual_bert.inference.joint_answers import JointAnswer, Method
 from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import DisconnectedError

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from contextual_bert.errors import ConfigurationError, QueryError, UnknownNameError
 from contextual_bert.inference.query_schema import Names, fault
-from contextual_bert.server.bodies import beside_the_loop, parse_json, read_body
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.metrics import Metrics
@@ -19,6 +18,7 @@ from contextual_bert.server.problems import ProblemError, problem_of
 from contextual_bert.server.process import ProcessState
 from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.reloading import Reloader
+from contextual_bert.server.requests import beside_the_loop, parse_json, read_body
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 

@@ -20,7 +20,7 @@ from contextual_bert.errors import (
     RunDirectoryError,
     UnknownNameError,
 )
-from contextual_bert.json_files import read_json_object
+from contextual_bert.json_text import read_json_object
 from contextual_bert.manifest import RECIPE_FILE, RECIPE_FORMAT, check_has_recipe, check_recipe_format
 from contextual_bert.options import CONTEXT, MAIN, SETS, SPLIT, TEXTS, TRAINING, Option
 from contextual_bert.training.task_choice import settings_of_kind

@@ -13,14 +13,13 @@ from contextual_bert.errors import (
     did_you_mean,
 )
 from contextual_bert.options import check_declared
-from contextual_bert.training.model_fields import check_fields
 from contextual_bert.training.recipe import (
     BEST_METRIC,
     READY_PARTS,
     SPLIT_FIELDS,
     Recipe,
 )
-from contextual_bert.training.settings import check_lora, check_settings
+from contextual_bert.training.settings import check_fields, check_lora, check_settings
 from contextual_bert.training.task_settings import TaskSettings
 
 

@@ -1,17 +1,20 @@
-"""Check names and values of training settings without importing torch or transformers.
+"""Check names and values of settings of trainings and models without importing torch or transformers.
 
 Settings that have an option of their own are checked here. Others are fields of transformers' TrainingArguments, and
-`arguments` checks their names and types.
+`arguments` checks their names and types. Of a model's config a recipe may set what does not follow from it, its data
+or its checkpoint.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from contextual_bert import training
+from contextual_bert import conditioning, models, training
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.options import MAIN, SETS, TRAINING, Option, declared_options
+from contextual_bert.softmax_over import SoftmaxOver
+from contextual_bert.training.task_settings import TaskSettings
 
 SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
 OWN_SETTINGS = {
@@ -71,6 +74,15 @@ NOT_NEGATIVE = (
     "weight_decay",
 )
 LORA_SETTINGS = ("rank", "alpha", "dropout")
+
+# Of a new model of sets, what differs from the config's own defaults.
+DEFAULT_MODEL: Mapping[str, Any] = {
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "intermediate_size": 256,
+    "tie_word_embeddings": False,
+}
 
 
 @dataclass(frozen=True)
@@ -177,3 +189,31 @@ def check_lora(settings: Mapping[str, Any]) -> None:
             raise ConfigurationError("is not allowed", setting="alpha", value=value, fix="Give a number above 0.")
         if name == "dropout":
             check_share(name, value)
+
+
+def check_fields(model: Mapping[str, Any], *, task: TaskSettings) -> None:
+    """Raise ConfigurationError for a name that is no field of a model's config, or one that nobody sets here.
+
+    Example:
+        >>> from contextual_bert.training import SetCompletion
+        >>> check_fields({"hidden_size": 256}, task=SetCompletion(items="items"))
+    """
+    free = [*task.model_fields]
+    for name in model:
+        if name in SHARES:
+            raise ConfigurationError(f"{name!r} is a setting of the training", fix="Give it there, not to the model.")
+        # The methods and the config need torch, so they are asked for other names alone.
+        if name in free or conditioning.methods_of_setting(name):
+            continue
+        if name in models.ContextualBertConfig.__dataclass_fields__:
+            raise ConfigurationError(
+                f"{name!r} follows from the recipe, its data or its checkpoint",
+                fix=f"Leave it out of the model's fields. Those that can be set: {', '.join(sorted(free))}.",
+            )
+        free += [setting for method in conditioning.METHODS.values() for setting in method.setting_names()]
+        raise ConfigurationError(f"No field {name!r} in a model's config", allowed=did_you_mean(name, free))
+    over = model.get("softmax_over", "vocabulary")
+    if over not in get_args(SoftmaxOver):
+        raise ConfigurationError(
+            "is unknown", setting="softmax_over", value=over, allowed=did_you_mean(str(over), get_args(SoftmaxOver))
+        )

@@ -13,11 +13,12 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import EarlyStoppingCallback, TrainerCallback
 from transformers.trainer_utils import IntervalStrategy, PredictionOutput
 
-from contextual_bert.data import SequenceDataset
+from contextual_bert.context import ContextEncoder
+from contextual_bert.context.encoding import rarely_missing
+from contextual_bert.data import DroppedContext, SequenceDataset
 from contextual_bert.errors import ConfigurationError, Message, SettingPlace, UnknownNameError, did_you_mean
-from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
 from contextual_bert.training.arguments import ContextualTrainingArguments
-from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.epochs import ChangesByEpoch, MaskEpoch
 from contextual_bert.training.objectives import (
     LabelObjective,
@@ -28,6 +29,39 @@ from contextual_bert.training.objectives import (
     summarise_rows,
 )
 from contextual_bert.training.param_groups import NewWeightsTrainer, rehearse
+
+TrainingData = SequenceDataset | DroppedContext
+
+
+def with_context_dropout(
+    dataset: SequenceDataset | None, model: nn.Module, args: ContextualTrainingArguments
+) -> TrainingData | None:
+    """The training data as ``args`` want them; the config of the model remembers how it is trained.
+
+    Args:
+        dataset: the training data, None where nothing is trained.
+        model: what is trained.
+        args: say how often a context, or a field of it, is left out.
+
+    Raises:
+        ConfigurationError: something is to be left out of data that have no context.
+    """
+    if dataset is None:
+        return None
+    config: object = getattr(model, "config", None)
+    if isinstance(config, ContextualBertConfig):
+        config.context_dropout, config.field_dropout = float(args.context_dropout), float(args.field_dropout)
+        config.rarely_missing = rarely_missing({name: values.numpy() for name, values in dataset.context.items()})
+    if not args.context_dropout and not args.field_dropout:
+        return dataset
+    layouts = [module.layout for module in model.modules() if isinstance(module, ContextEncoder)]
+    return DroppedContext(
+        dataset,
+        context_dropout=args.context_dropout,
+        field_dropout=args.field_dropout,
+        layout=layouts[0] if layouts else (),
+        seed=args.seed,
+    )
 
 
 class ContextualBertTrainer(NewWeightsTrainer):

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from contextual_bert.errors import ConfigurationError, QueryPlace, UnknownNameError
-from contextual_bert_cli.choices import amount_of
-from contextual_bert_cli.conditions import condition_of
+from contextual_bert_cli.option_values import amount_of, condition_of
 from contextual_bert_cli.records import at_options
 
 SIGNS: list[tuple[str, dict[str, Any]]] = [

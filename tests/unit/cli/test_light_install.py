@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
-from contextual_bert_cli import bulk, pipelines
+from contextual_bert_cli import complete, pipelines
 
 
 def test_a_run_without_torch_says_what_to_name_or_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,9 +17,9 @@ def test_a_run_without_torch_says_what_to_name_or_install(tmp_path: Path, monkey
 
 
 def test_ray_says_what_to_install_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "find_spec", lambda name: None if name == "ray" else util.find_spec(name))
+    monkeypatch.setattr(complete, "find_spec", lambda name: None if name == "ray" else util.find_spec(name))
     with pytest.raises(ConfigurationError) as caught:
-        bulk.chosen_cluster(True, address=None, workers=None, device="auto", has_table=True)
+        complete.chosen_cluster(True, address=None, workers=None, device="auto", has_table=True)
     assert "contextual-bert[distributed]" in caught.value.fix
 
 

@@ -9,10 +9,10 @@ import pytest
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, rendered
+from contextual_bert_cli.option_values import assigned, listed
 from contextual_bert_cli.recipes import check_reads, context_of, reading_over, recipe_of
 from contextual_bert_cli.records import read_context, read_queries
 from contextual_bert_cli.serve import read_key
-from contextual_bert_cli.settings_text import assigned, listed
 from contextual_bert_cli.wording import option_of
 
 

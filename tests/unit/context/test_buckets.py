@@ -17,9 +17,9 @@ from contextual_bert.context import (
     encode_table,
     infer_schema,
 )
-from contextual_bert.context.buckets import bucket_of, buckets_of, default_buckets
 from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.context.kinds import CATEGORICAL_UNKNOWN, MISSING
+from contextual_bert.context.rare_values import bucket_of, buckets_of, default_buckets
 from contextual_bert.errors import ConfigurationError
 
 FREQUENT, RARE = 5, 400
@@ -81,7 +81,7 @@ def test_missing_stays_missing_and_old_schemas_have_no_buckets(reviews: pa.Table
 def test_the_hash_is_the_same_in_every_process() -> None:
     expected = int.from_bytes(hashlib.blake2b("José".encode(), digest_size=8).digest(), "little") % 1000
     assert bucket_of("José", 1000) == expected
-    code = "from contextual_bert.context.buckets import bucket_of; print(bucket_of('José', 1000))"
+    code = "from contextual_bert.context.rare_values import bucket_of; print(bucket_of('José', 1000))"
     for seed in ("1", "2"):
         found = subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.context import ContextSchema, Vocabulary, encode_records, encode_table
-from contextual_bert.context.buckets import bucket_of
-from contextual_bert.context.codes import spelt_numbers
+from contextual_bert.context.columns import spelt_numbers
 from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.context.kinds import CATEGORICAL_UNKNOWN, MULTI_UNKNOWN
+from contextual_bert.context.rare_values import bucket_of
 
 VERSIONS = ["10.1"] * 160 + ["9.2"] * 160 + ["9.3"] * 68 + ["10.10"] * 5 + ["9.20"] * 5 + ["1.0"] * 2
 RARE = ("10.10", "9.20", "1.0")

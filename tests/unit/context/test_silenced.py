@@ -12,7 +12,7 @@ from contextual_bert.context import (
     encode_records,
     encode_table,
 )
-from contextual_bert.context.absence import is_missing
+from contextual_bert.context.encoding import is_missing
 from contextual_bert.context.sentences import record_sentences, table_sentences
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError
 

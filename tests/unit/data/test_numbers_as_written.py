@@ -15,9 +15,9 @@ from contextual_bert.context import (
     table_sentences,
 )
 from contextual_bert.context.infer import InferredSchema, SchemaSettings, infer_features
-from contextual_bert.context.written_numbers import DecimalMark, plain_number
+from contextual_bert.context.spelling import DecimalMark, plain_number
 from contextual_bert.data import ReadSettings, read_table, reading_lines
-from contextual_bert.data.digests import table_digest
+from contextual_bert.data.hashing import table_digest
 from contextual_bert.errors import ConfigurationError, DataError
 
 

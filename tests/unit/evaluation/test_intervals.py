@@ -21,8 +21,7 @@ from contextual_bert.evaluation import (
     paired_bootstrap,
     seed_mean,
 )
-from contextual_bert.evaluation.clusters import cluster_codes
-from contextual_bert.evaluation.intervals import bounded
+from contextual_bert.evaluation.intervals import bounded, cluster_codes
 
 
 def simulate(generator: np.random.Generator, num_customers: int) -> tuple[np.ndarray, np.ndarray]:

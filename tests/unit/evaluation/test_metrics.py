@@ -11,7 +11,7 @@ from torchmetrics.functional.retrieval import retrieval_reciprocal_rank
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import Scores, metric_of, summarise
 from contextual_bert.evaluation.metrics import usable_ks
-from contextual_bert.evaluation.rank_metrics import expected_recall, expected_reciprocal_rank, recall_curve
+from contextual_bert.evaluation.scores import expected_recall, expected_reciprocal_rank, recall_curve
 
 
 def scores_of(logits: np.ndarray, target: np.ndarray) -> Scores:

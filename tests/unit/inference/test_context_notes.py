@@ -9,7 +9,7 @@ import torch
 
 from contextual_bert import CompletionPipeline, ContextSchema, ContextualBertConfig
 from contextual_bert.context import Categorical, encode_records
-from contextual_bert.context.absence import is_missing, rarely_missing
+from contextual_bert.context.encoding import is_missing, rarely_missing
 from contextual_bert.inference.context_notes import ContextNotes, table_lines
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.runs import run

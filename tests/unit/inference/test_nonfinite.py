@@ -18,7 +18,7 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError, NonFiniteError
 from contextual_bert.inference import BulkSettings, complete_table, explain, export_onnx, score, score_labels
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.nonfinite import check_finite, nonfinite_error
+from contextual_bert.inference.scoring import check_finite, nonfinite_error
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertConfig,

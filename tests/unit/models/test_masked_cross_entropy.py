@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from contextual_bert.models import masked_cross_entropy as module
-from contextual_bert.models.masked_cross_entropy import masked_cross_entropy
+from contextual_bert.models import masked_lm as module
+from contextual_bert.models.masked_lm import masked_cross_entropy
 from contextual_bert.testing import miniature_batch, miniature_model
 
 ROWS, WIDTH, VOCABULARY = 70, 6, 40

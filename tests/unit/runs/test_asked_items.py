@@ -10,10 +10,10 @@ import pytest
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import Comparison, EvaluationSettings, Report, Scores, evaluate_scores
-from contextual_bert.evaluation.rank_metrics import expected_recall
+from contextual_bert.evaluation.scores import expected_recall
 from contextual_bert.runs import prepare
 from contextual_bert.runs.evaluation import evaluate_run
-from contextual_bert.runs.run_files import load_run
+from contextual_bert.runs.run_directory import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
 from contextual_bert.runs.unscored import unscored_words

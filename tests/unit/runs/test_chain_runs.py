@@ -17,7 +17,7 @@ from transformers import BertConfig, BertModel
 from contextual_bert import TextPipeline
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import TextModelTask, prepare, run
-from contextual_bert.runs.run_files import SCORES_FILE, load_scores
+from contextual_bert.runs.run_directory import SCORES_FILE, load_scores
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.training import Classification, MaskedText, Recipe, Tagging, training_arguments
 from studies import crossner, popquorn

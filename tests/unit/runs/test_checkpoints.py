@@ -20,8 +20,7 @@ from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import SetCompletionTask, run
-from contextual_bert.runs.run_directories import remember_recipe
-from contextual_bert.runs.run_files import last_checkpoint, passed_over, step_of
+from contextual_bert.runs.run_directory import last_checkpoint, passed_over, remember_recipe, step_of
 from contextual_bert.runs.termination import StopAfterStep, Terminated
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe
 

@@ -21,8 +21,7 @@ from contextual_bert.data import Split
 from contextual_bert.errors import ContextualBertError
 from contextual_bert.manifest import MANIFEST_FILE
 from contextual_bert.runs import SetCompletionTask, load_run, prepare, run
-from contextual_bert.runs.run_directories import load_recipe
-from contextual_bert.runs.run_files import best_weights, is_trained, load_history
+from contextual_bert.runs.run_directory import best_weights, is_trained, load_history, load_recipe
 from contextual_bert.runs.study_report import load_report
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from contextual_bert.evaluation import Scores
 from contextual_bert.runs import prepare
-from contextual_bert.runs.few_targets import commonest_targets
+from contextual_bert.runs.narrative import commonest_targets
 from contextual_bert.training import Recipe, SetCompletion
 
 

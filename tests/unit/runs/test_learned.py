@@ -11,7 +11,7 @@ import pytest
 
 from contextual_bert.evaluation import Report
 from contextual_bert.runs import prepare
-from contextual_bert.runs.run_files import load_run
+from contextual_bert.runs.run_directory import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
 from contextual_bert.training import Recipe, SetCompletion

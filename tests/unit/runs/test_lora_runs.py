@@ -19,7 +19,7 @@ from contextual_bert import ContextualBertForSequenceClassification, TextPipelin
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import Task, evaluate_run, prepare, run, runner
 from contextual_bert.runs.registry import check_study
-from contextual_bert.runs.run_files import best_weights, is_trained, last_checkpoint, load_run
+from contextual_bert.runs.run_directory import best_weights, is_trained, last_checkpoint, load_run
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import (

@@ -21,7 +21,7 @@ from contextual_bert.runs import TextModelTask, evaluate_run, inspect_table, loa
 from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import attribute_run, donor_of
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
-from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
+from contextual_bert.runs.run_directory import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, task_on_texts

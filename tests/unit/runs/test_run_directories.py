@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
-from contextual_bert.runs.run_directories import (
+from contextual_bert.runs.run_directory import (
     check_same_devices,
     check_same_recipe,
     checkpoint_to_resume,

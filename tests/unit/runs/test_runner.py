@@ -28,7 +28,6 @@ from contextual_bert.runs import (
     SetCompletionTask,
     as_row,
     load_run,
-    model_training,
     prepare,
     run,
     runner,
@@ -37,7 +36,7 @@ from contextual_bert.runs import (
 )
 from contextual_bert.runs.evaluation import evaluate_run
 from contextual_bert.runs.model_factory import build_model
-from contextual_bert.runs.run_files import load_history
+from contextual_bert.runs.run_directory import load_history
 from contextual_bert.runs.tasks import set_completion
 from contextual_bert.runs.tasks.set_completion import FREQUENCY_FEATURE
 from contextual_bert.training import Bars, ContextualBertTrainer, Recipe, TrainingProgress
@@ -669,7 +668,7 @@ def test_no_progress_bar_where_none_is_wanted(
             shown.append(title)
             super().__init__(title, bars)
 
-    monkeypatch.setattr(model_training, "TrainingProgress", Watched)
+    monkeypatch.setattr(runner, "TrainingProgress", Watched)
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "disable_tqdm": is_disabled})
     run(recipe, tmp_path / "run", prepared=tiny_data)
     assert shown == ([] if is_disabled else ["global_state_update, seed 0"])

@@ -12,14 +12,13 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
-from contextual_bert.context.absence import is_missing
+from contextual_bert.context.encoding import is_missing
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.runs import SetCompletionTask, TextModelTask, attribute_run, evaluate_run, prepare, run
 from contextual_bert.runs import selected_fields as selected
-from contextual_bert.runs.logistic_baseline import LogisticBaseline
-from contextual_bert.runs.run_files import load_metrics
+from contextual_bert.runs.run_directory import load_metrics
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
-from contextual_bert.runs.text_baselines import words_of
+from contextual_bert.runs.text_baselines import LogisticBaseline, words_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, QuestionAnswering, Recipe, SetCompletion

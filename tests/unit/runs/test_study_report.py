@@ -8,8 +8,7 @@ import pytest
 
 from contextual_bert.evaluation import Cost, LabelPredictions, PairedRuns, Role, Run, Scores
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
-from contextual_bert.runs.few_targets import FewTargets
-from contextual_bert.runs.narrative import findings
+from contextual_bert.runs.narrative import FewTargets, findings
 from contextual_bert.training import MaskedText, Recipe, SetCompletion
 
 ROWS = 300

@@ -23,7 +23,7 @@ from contextual_bert.runs import TextModelTask, as_row, evaluate_run, load_run, 
 from contextual_bert.runs.card import about, write_card
 from contextual_bert.runs.model_factory import arguments_of
 from contextual_bert.runs.registry import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
-from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
+from contextual_bert.runs.run_directory import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, Recipe, task_on_texts, training_arguments

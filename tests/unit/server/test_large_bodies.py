@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contextual_bert.inference import CompletionPipeline
-from contextual_bert.server import ServerSettings, bodies
+from contextual_bert.server import ServerSettings, requests
 from contextual_bert.server.problems import ProblemError
 
 LARGEST = (1 << 20) - 100
@@ -44,10 +44,10 @@ HEAVY = {
 @pytest.mark.parametrize("name", HEAVY)
 def test_a_heavy_body_is_refused_before_it_is_taken_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[object] = []
-    monkeypatch.setattr(bodies.json, "loads", lambda *given, **_: looked_at.append(given) or {})
+    monkeypatch.setattr(requests.json, "loads", lambda *given, **_: looked_at.append(given) or {})
     started = time.process_time()
     try:
-        bodies.parse_json(HEAVY[name], ServerSettings())
+        requests.parse_json(HEAVY[name], ServerSettings())
     except ProblemError as problem:
         assert problem.kind in ("body-too-large", "malformed-request")
         assert looked_at == []
@@ -110,7 +110,7 @@ def test_conditions_are_counted_over_all_queries(tools: Any, pipeline: Completio
 def test_a_large_body_is_read_beside_the_loop() -> None:
     async def run() -> list[str]:
         return [
-            await bodies.beside_the_loop(body, lambda: threading.current_thread().name)
+            await requests.beside_the_loop(body, lambda: threading.current_thread().name)
             for body in (b"{}", b" " * 100_000, b" " * 200_000)
         ]
 

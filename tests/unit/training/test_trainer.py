@@ -10,7 +10,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset, ShuffledContext
-from contextual_bert.data.samplers import LengthBucketSampler
+from contextual_bert.data.dataset import LengthBucketSampler
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM

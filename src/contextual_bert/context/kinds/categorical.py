@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_text, value_type
-from contextual_bert.context.cells import FLOAT
-from contextual_bert.context.codes import holds_text, spelt_numbers
-from contextual_bert.context.hints import missing_text_hint, pieces_hint, texts_of_numbers_hint
+from contextual_bert.context.columns import holds_text, spelt_numbers
+from contextual_bert.context.hints import missing_text_hint, other_spelling, pieces_hint, texts_of_numbers_hint
 from contextual_bert.context.kinds.date_parts import DatePartFeature, holds_dates
 from contextual_bert.context.kinds.feature import (
     LOOKS_LIKE_ID,
@@ -29,9 +28,8 @@ from contextual_bert.context.kinds.feature import (
     sensitive_schema,
 )
 from contextual_bert.context.kinds.listed import ListedFeature, infer_values, too_rare
-from contextual_bert.context.other_spellings import other_spelling
+from contextual_bert.context.spelling import FLOAT, are_written
 from contextual_bert.context.vocabulary import canonical_array
-from contextual_bert.context.written_numbers import are_written
 
 CATEGORICAL_RESERVED = (MISSING_NAME, UNKNOWN_NAME)
 CATEGORICAL_UNKNOWN = CATEGORICAL_RESERVED.index(UNKNOWN_NAME)

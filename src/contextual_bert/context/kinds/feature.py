@@ -29,9 +29,9 @@ from contextual_bert.arrow_types import is_list, without_value
 from contextual_bert.context.dates import DatePart
 from contextual_bert.context.marks import listed
 from contextual_bert.context.ranges import Outside
+from contextual_bert.context.spelling import DecimalMark
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD, withheld_counts, withholding
-from contextual_bert.context.written_numbers import DecimalMark
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, did_you_mean
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from contextual_bert.arrow_types import checked_text
-from contextual_bert.context.buckets import buckets_of
-from contextual_bert.context.codes import SpeltNumbers, holds_text
+from contextual_bert.context.columns import SpeltNumbers, holds_text
 from contextual_bert.context.kinds.feature import Feature, InferenceSettings
 from contextual_bert.context.limits import MAX_BUCKETS
-from contextual_bert.context.rare_values import KeptValues, Rarity, keep_values
+from contextual_bert.context.rare_values import KeptValues, Rarity, buckets_of, keep_values
 from contextual_bert.context.raw_values import check_single
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, Vocabulary, canonical
 

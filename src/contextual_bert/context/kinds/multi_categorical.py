@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from contextual_bert.arrow_types import is_list, is_text, value_type
-from contextual_bert.context.codes import holds_text, spelt_numbers
-from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most
+from contextual_bert.context.columns import flatten_lists, holds_text, num_with, separator_of_most, spelt_numbers
 from contextual_bert.context.kinds.feature import (
     EMPTY_NAME,
     MISSING_NAME,

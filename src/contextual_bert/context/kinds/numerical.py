@@ -14,6 +14,7 @@ from contextual_bert.context.columns import to_numbers
 from contextual_bert.context.hints import (
     PLACEHOLDER,
     codes_hint,
+    date_of_digits,
     groups_hint,
     is_named_id,
     placeholder_hint,
@@ -34,12 +35,11 @@ from contextual_bert.context.kinds.feature import (
     joined,
     sensitive_schema,
 )
-from contextual_bert.context.other_spellings import date_of_digits
 from contextual_bert.context.ranges import FAR_FACTOR, LARGEST_UNKNOWN, Outside, outside_of, stray_threshold
 from contextual_bert.context.raw_values import number_of
+from contextual_bert.context.spelling import DecimalMark, are_written, number_pattern
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.context.written_numbers import DecimalMark, are_written, number_pattern
 
 FAR_YEARS = 100  # beside the years of training
 _FEWEST_NUMBERS_OF_AN_ID = 100  # below, "every number differs" says that the table is small

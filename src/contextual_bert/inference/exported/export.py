@@ -37,9 +37,9 @@ from contextual_bert.inference.exported.onnx_model import (
     numbered,
 )
 from contextual_bert.inference.exported.record import OnnxExport, OutputMatrix, Parity
-from contextual_bert.inference.nonfinite import nonfinite_error
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.saved_files import RECORD_FILE
+from contextual_bert.inference.scoring import nonfinite_error
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from contextual_bert.context import ContextSchema, Vocabulary, check_rule
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.json_files import read_json_object
-from contextual_bert.models.raw_values import RawValueEncoder
+from contextual_bert.json_text import read_json_object
+from contextual_bert.models.raw_value_encoder import RawValueEncoder
 from contextual_bert.models.reserved_items import RESERVED_ITEMS
 
 _FIX = "Export the run again."

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError, NonFiniteError, RunDirectoryError
-from contextual_bert.json_files import read_json_object
+from contextual_bert.json_text import read_json_object
 from contextual_bert.models.compatibility import check_state
 from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.softmax_over import SoftmaxOver

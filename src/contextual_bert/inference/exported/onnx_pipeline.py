@@ -30,7 +30,7 @@ from contextual_bert.inference.exported.onnx_model import (
 from contextual_bert.inference.exported.record import OnnxExport
 from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.saved_files import RECORD_FILE, RUN_FILES, check_files, trained_sets
-from contextual_bert.json_files import read_json_object
+from contextual_bert.json_text import read_json_object
 from contextual_bert.memory import is_out_of_memory
 
 FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))

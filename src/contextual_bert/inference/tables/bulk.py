@@ -29,7 +29,7 @@ from contextual_bert.errors import (
 )
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
-from contextual_bert.inference.constraint_evaluation import constraint_keys
+from contextual_bert.inference.constraints import constraint_keys
 from contextual_bert.inference.queries import check_count, read_request
 from contextual_bert.inference.query_schema import GUIDANCE, TRUTH_WORDS
 from contextual_bert.inference.reread import SPELT, spelt_columns

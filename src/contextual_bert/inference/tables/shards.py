@@ -32,7 +32,7 @@ from contextual_bert.data.reading_notes import rows_of_file
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
-from contextual_bert.inference.constraint_evaluation import constraint_keys
+from contextual_bert.inference.constraints import constraint_keys
 from contextual_bert.inference.context_notes import table_lines, with_absent_columns
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.queries import MASK

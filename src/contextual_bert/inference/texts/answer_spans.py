@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.data import SequenceDataset
-from contextual_bert.inference.nonfinite import check_finite
-from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.scoring import check_finite, to_device
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions
 from contextual_bert.models import span_logits
 

@@ -24,10 +24,10 @@ from contextual_bert.context import (
     outside_lines,
     unknown_in_words,
 )
-from contextual_bert.context.tensors import missing_context
+from contextual_bert.context.forms import missing_context
 from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.columns import checked_column
-from contextual_bert.data.tag_lists import with_tag_lists
+from contextual_bert.data.text_table import with_tag_lists
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count

@@ -5,11 +5,10 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference import outside_lines_of
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.runs.audits import audit_of
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines
 from contextual_bert.runs.prepared_data import beside_context, make_split
 from contextual_bert.runs.run_schema import alike_values, customer_warnings, customers_in, schema_of, without_leaks
-from contextual_bert.runs.run_table import RunTable, read_data
+from contextual_bert.runs.run_table import RunTable, audit_of, read_data
 from contextual_bert.runs.tasks.base import Task
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.runs.tasks.masked_text import MaskedTextTask

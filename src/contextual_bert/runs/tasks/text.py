@@ -29,7 +29,6 @@ from contextual_bert.models import IGNORED_LABEL, ContextualBertPreTrainedModel,
 from contextual_bert.models.pretrained import bert_config
 from contextual_bert.models.warm_start import load_continued
 from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
-from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
@@ -40,10 +39,11 @@ from contextual_bert.runs.registry import (
     check_kind,
     keeps_weights,
 )
-from contextual_bert.runs.run_directories import CHECKPOINT_DIGEST
+from contextual_bert.runs.run_directory import CHECKPOINT_DIGEST
 from contextual_bert.runs.shifts import counts_of, drift_line
 from contextual_bert.runs.tasks.base import CountedTask, Progress, Task
 from contextual_bert.runs.text_baselines import (
+    LogisticBaseline,
     baseline_on_texts,
     check_baseline,
     check_room,
