@@ -83,7 +83,7 @@ def test_an_interrupted_completion_on_ray_goes_on_without_ray(
     assert "Interrupted. Nothing half written was left." in stderr
     kept = {path.name: path.read_bytes() for path in cut.glob("part-*")}
     assert 0 < len(kept) < 300
-    assert {path.name for path in cut.iterdir()} == {"manifest.json", *kept}
+    assert {path.name for path in cut.iterdir()} == {"_manifest.json", *kept}
 
     resumed = command("complete", finished, *options, "--output", cut)
     assert resumed.exit_code == 0, resumed.output

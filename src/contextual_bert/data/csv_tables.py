@@ -69,6 +69,8 @@ def read_csv(
         DataError: it is no CSV file in UTF-8, or a row of it is broken.
     """
     told = list[str]()
+    if b"\n" not in content and b"\r" not in content:
+        content += b"\n"  # a header alone, which arrow knows by its end
     if (line := _SEPARATOR_LINE.match(content)) is not None:  # as spreadsheets write it for themselves
         content = content[line.end(1) :]
         settings = replace(settings, delimiter=settings.delimiter or line[2].decode())

@@ -358,9 +358,7 @@ def split_by_column(table: pa.Table, column: str, *, file: str | None = None) ->
         DataError: a missing cell, or a word that names no part; or no row is in the training part.
     """
     words = canonical_array(checked_column(table, column, file=file, complete=True), file=file, column=column)
-    unique = pc.utf8_lower(pc.utf8_trim_whitespace(words)).dictionary_encode()
-    places = {word: part for part, known in enumerate(PART_WORDS.values()) for word in known}
-    numbers = np.array([places.get(word, len(PARTS)) for word in unique.dictionary.to_pylist()], dtype=np.uint8)
+    unique, numbers = _parts_of_words(words)
     assignment = numbers[unique.indices.to_numpy(zero_copy_only=False)]
     unknown = np.flatnonzero(assignment == len(PARTS))
     if len(unknown):
@@ -375,6 +373,26 @@ def split_by_column(table: pa.Table, column: str, *, file: str | None = None) ->
     if not (assignment == 0).any():
         raise DataError("no row is in the training part", file=file, column=column, fix="Mark some rows as train.")
     return ready_split(table, assignment, by="column", column=column)
+
+
+def names_parts(column: pa.ChunkedArray) -> bool:
+    """Return if every row of a column says one of two or three parts, as ``split_by_column`` reads them.
+
+    Example:
+        >>> names_parts(pa.chunked_array([["train", "dev", "Test"]])), names_parts(pa.chunked_array([["train", "bus"]]))
+        (True, False)
+    """
+    if column.null_count or not is_text(column.type):
+        return False
+    _, parts = _parts_of_words(canonical_array(column))
+    return len(PARTS) not in parts and 0 in parts and len(set(parts)) > 1
+
+
+def _parts_of_words(words: pa.Array) -> tuple[pa.DictionaryArray, NDArray[np.uint8]]:
+    """Return words by their codes, and the part that each distinct one names: ``len(PARTS)`` where it names none."""
+    unique = pc.utf8_lower(pc.utf8_trim_whitespace(words)).dictionary_encode()
+    places = {word: part for part, known in enumerate(PART_WORDS.values()) for word in known}
+    return unique, np.array([places.get(word, len(PARTS)) for word in unique.dictionary.to_pylist()], dtype=np.uint8)
 
 
 def new_split(

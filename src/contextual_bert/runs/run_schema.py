@@ -1,6 +1,7 @@
 """The schema of a run: given, brought by another run, or inferred from the training part."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema, InferredSchema, alike_warning
-from contextual_bert.context.infer import SchemaSettings, check_named_columns, infer_features
+from contextual_bert.context.infer import ColumnNote, SchemaSettings, check_named_columns, infer_features
 from contextual_bert.context.running import follows_in_time
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data import Audit, Split
 from contextual_bert.data.columns import checked_column, odd_keys
+from contextual_bert.data.splits import names_parts
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
@@ -187,9 +189,21 @@ def inferred(
             sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
             time=time_of(split, training, everywhere, date_formats=recipe.reading.date_formats),
         )
-        return infer_features(training, asked, everywhere=everywhere)
+        found = infer_features(training, asked, everywhere=everywhere)
+        return replace(found, notes=tuple(_with_parts(note, everywhere) for note in found.notes))
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
+
+
+def _with_parts(note: ColumnNote, table: pa.Table) -> ColumnNote:
+    """Return the note on a column with a warning if it is a feature and says the part of each row."""
+    if note.kind is None or not names_parts(table.column(note.column)):
+        return note
+    warning = (
+        "it names the parts of a split, and is read as a feature. "
+        f"Give --split-column {note.column} to train on these parts, or --exclude {note.column}"
+    )
+    return replace(note, warning="; ".join(filter(None, (note.warning, warning))))
 
 
 def time_of(

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, NoReturn, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast, get_origin
 
 import numpy as np
 from fastapi import Request
@@ -204,12 +204,15 @@ async def check_parameters(request: Request) -> None:
     """A dependency that lets a request pass if its route takes every parameter of its address.
 
     Raises:
-        ProblemError: one that would be ignored.
+        ProblemError: one that would be ignored, or one of several values for a parameter that has one.
     """
-    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    fields = {each.alias: each.field_info.annotation for each in request.scope["route"].dependant.query_params}
     for name, value in request.query_params.items():
-        if name not in known:
-            raise invalid_parameter(name, value, "the parameter is unknown", allowed=did_you_mean(name, known))
+        if name not in fields:
+            raise invalid_parameter(name, value, "the parameter is unknown", allowed=did_you_mean(name, fields))
+        given = request.query_params.getlist(name)
+        if len(given) > 1 and get_origin(fields[name]) is not list:
+            raise invalid_parameter(name, given, f"the parameter is given {len(given)} times", allowed="one value")
 
 
 def client_of(request: Request) -> str:

@@ -171,6 +171,7 @@ def _both(table: pa.Table) -> tuple[tuple[Callable[..., EncodedContext], Any], .
         ("empty.csv", "", None, None, "the file is empty"),
         ("empty.jsonl", "", None, None, "the file is empty"),
         ("header.csv", "a,b\n", None, None, "the table has no rows"),
+        ("header.csv", "a,b", None, None, "the table has no rows"),
         ("broken.csv", "a,b\n1,2\n1,2,3\n", 1, None, "3 cells where the header has 2: '1,2,3'"),
         ("quote.csv", 'a,b\n1,2\n"1,2\n3,4\n', 1, None, "a double quote is opened and never closed"),
         ("swallow.csv", 'a,b\n1,2\n3,"4\n5,6\n7,8\n', 1, None, "a double quote is opened and never closed"),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from contextual_bert.context import infer_schema
@@ -27,8 +28,10 @@ def test_the_proposals_are_those_of_the_pipeline(
     settings = BulkSettings(keep=["who"], constraints={"deny": [names[0]]}, top_k=3, batch_size=3)
     report = complete_table(pipeline, table, tmp_path / "out", settings=settings, shard_size=6)
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert files == ["_SUCCESS", "manifest.json", *(f"part-{number:05}.parquet" for number in range(4))]
-    found = pa.concat_tables(read_table(tmp_path / "out" / name) for name in files[2:]).to_pylist()
+    assert files == ["_SUCCESS", "_manifest.json", *(f"part-{number:05}.parquet" for number in range(4))]
+    whole = pa.concat_tables(read_table(tmp_path / "out" / name) for name in files[2:])
+    assert pq.read_table(tmp_path / "out").equals(whole), "other tools read the folder as one table"
+    found = whole.to_pylist()
     asked = [{**query, "deny": [names[0]]} for query in queries_of(table, pipeline)]
     answers: Any = pipeline(asked, top_k=3)
     expected = [(row, slot) for row, answer in enumerate(answers) for slot in answer["slots"]]
@@ -86,8 +89,8 @@ def test_what_a_stopped_machine_left_is_computed_again_and_smaller_batches_go_on
     report = complete_table(pipeline, table, output, settings=BulkSettings(batch_size=2), shard_size=6)
     assert report.num_kept == 3, "what asks for less memory goes on where more was too much"
     for text in ("", "[]", '{"format"', "{}"):
-        (output / "manifest.json").write_text(text, encoding="utf-8")
-        with pytest.raises(ConfigurationError, match=r"manifest.json cannot be read.*another --output"):
+        (output / "_manifest.json").write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=r"_manifest.json cannot be read.*another --output"):
             complete_table(pipeline, table, output, settings=BulkSettings(), shard_size=6)
 
 
@@ -269,7 +272,7 @@ def test_a_fault_of_one_row_says_in_which_file(
     with pytest.raises(DataError, match=r"sets\.parquet, row 14, column 'deny': None is"):
         complete_table(pipeline, tmp_path / "sets.parquet", tmp_path / "out", settings=BulkSettings(), shard_size=6)
     files = {path.name for path in (tmp_path / "out").iterdir()}
-    assert files == {"manifest.json", "part-00000.parquet", "part-00001.parquet"}
+    assert files == {"_manifest.json", "part-00000.parquet", "part-00001.parquet"}
 
 
 def with_feature(name: str, values: list[int]) -> tuple[CompletionPipeline, pa.Table]:

@@ -59,7 +59,7 @@ def test_the_folder_is_the_same_and_finished_files_are_kept(
     here, there, seen = tmp_path / "here", tmp_path / "there", list[tuple[int, int]]()
     plain = complete_table(pipeline, sets, here, settings=SETTINGS, shard_size=6)
     there.mkdir()
-    for name in ("manifest.json", "part-00002.parquet"):  # as an interrupted run leaves them
+    for name in ("_manifest.json", "part-00002.parquet"):  # as an interrupted run leaves them
         (there / name).write_bytes((here / name).read_bytes())
     (there / ".part-00000.parquet.17.partial").write_bytes(b"half")
     kept = (there / "part-00002.parquet").stat().st_mtime_ns
@@ -130,8 +130,8 @@ def test_a_faulty_row_is_the_same_error(
     assert (there.value.row, there.value.column) == (13, "deny")
     whole = files_of(tmp_path / "here")
     made = files_of(tmp_path / "there")
-    assert made["manifest.json"] == whole["manifest.json"]
-    assert set(made) <= {"manifest.json", *(f"part-0000{number}.parquet" for number in (0, 1, 3))}
+    assert made["_manifest.json"] == whole["_manifest.json"]
+    assert set(made) <= {"_manifest.json", *(f"part-0000{number}.parquet" for number in (0, 1, 3))}
     assert ray.is_initialized(), "a connection of the caller's stays"
 
 

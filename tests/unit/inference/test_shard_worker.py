@@ -25,7 +25,7 @@ HOST = socket.gethostname()
 def plan(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> ShardPlan:
     plan = ShardPlan(pipeline, table, tmp_path / "out", settings=BulkSettings(keep=["who"]), shard_size=6)
     plan.output.mkdir()
-    (plan.output / "manifest.json").write_text(plan.manifest, encoding="utf-8")
+    (plan.output / "_manifest.json").write_text(plan.manifest, encoding="utf-8")
     return plan
 
 
@@ -88,10 +88,10 @@ def test_what_a_worker_does_not_see_is_named_with_its_machine(job: ShardJob, pla
     told = told_by(replace(job, run="/nowhere/run"), plan)
     assert told.startswith(f"The worker on {HOST} sees no folder /nowhere/run. Give a folder on a file system that all")
     told = told_by(replace(job, output="/nowhere/out"), plan)
-    assert told.startswith(f"The worker on {HOST} sees no /nowhere/out/manifest.json. Give a folder on")
+    assert told.startswith(f"The worker on {HOST} sees no /nowhere/out/_manifest.json. Give a folder on")
     other = json.dumps(json.loads(job.manifest) | {"table": "of somebody else"})
     told = told_by(replace(job, manifest=other), plan)
-    assert told.startswith(f"The worker on {HOST} sees another content of {plan.output}/manifest.json: ")
+    assert told.startswith(f"The worker on {HOST} sees another content of {plan.output}/_manifest.json: ")
     assert "with another table" in told
 
 
@@ -99,7 +99,7 @@ def test_a_worker_goes_on_in_a_folder_of_an_older_version(job: ShardJob, plan: S
     content = json.loads(job.manifest)
     content["settings"]["batch_size"] = 7  # which was part of it
     plan.output.mkdir(exist_ok=True)
-    (plan.output / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+    (plan.output / "_manifest.json").write_text(json.dumps(content), encoding="utf-8")
     assert job.load().settings == replace(job.settings, separator=",")
 
 

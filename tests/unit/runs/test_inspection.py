@@ -43,6 +43,18 @@ def test_a_column_that_gives_items_away_is_a_leak() -> None:
     assert any(fault.startswith("leak:") and "'copy'" in fault for fault in inspect_table(RECIPE, source=leak).faults)
 
 
+@pytest.mark.parametrize("words", [("train", "dev", "test"), ("Training ", "HOLDOUT", "valid")])
+def test_a_column_that_names_the_parts_is_no_feature_in_silence(words: tuple[str, str, str]) -> None:
+    source = table(fold=[words[max(row % 10 - 7, 0)] for row in range(200)])
+    warned = [line for line in inspect_table(RECIPE, source=source).lines() if "--split-column fold" in line]
+    assert len(warned) == 1
+    assert "--exclude fold" in warned[0]
+    prepared = prepare(RECIPE, source=source)
+    assert any("--split-column fold" in line for line in prepared.remarks)
+    quiet = table(fold=[(*words, "bus")[row % 4] for row in range(200)])
+    assert not any("--split-column" in line for line in inspect_table(RECIPE, source=quiet).lines())
+
+
 def test_a_table_too_small_to_split_is_inspected_whole() -> None:
     found = inspect_table(RECIPE, source=table(3))
     assert "cannot be split" in found.basis[0]

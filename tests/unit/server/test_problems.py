@@ -222,6 +222,19 @@ def test_a_parameter_that_would_be_ignored_is_refused(
     assert meant in fault["allowed"]
 
 
+def test_a_parameter_with_two_values_is_refused(tools: Any, pipeline: CompletionPipeline) -> None:
+    query = {"items": ["coat-1", "[MASK]"]}
+    asked = [
+        {"method": "POST", "url": "/v1/complete?top_k=1&top_k=2", "json": query, "headers": {}},
+        {"method": "GET", "url": "/v1/items?item=coat-1&item=coat-2", "headers": {}},
+    ]
+    twice, listed = asyncio.run(post(tools, pipeline, asked))
+    (fault,) = check_document(twice)["errors"]
+    assert (twice.status_code, fault["parameter"], fault["allowed"]) == (422, "top_k", "one value")
+    assert fault["problem"] == "the parameter is given 2 times"
+    assert listed.status_code == 200
+
+
 LONG = "x" * 100_000
 
 

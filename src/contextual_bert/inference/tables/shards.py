@@ -48,7 +48,8 @@ from contextual_bert.inference.tables.bulk import (
 from contextual_bert.json_text import json_text
 from contextual_bert.nouns import counted
 
-MANIFEST, DONE = "manifest.json", "_SUCCESS"
+# Readers of a folder of Parquet pass over names that begin so.
+MANIFEST, DONE = "_manifest.json", "_SUCCESS"
 FORMAT = "contextual-bert completions 1"
 
 
