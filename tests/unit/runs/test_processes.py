@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
-from contextual_bert.runs.processes import PRELOADED, process_context, take_environment
+from contextual_bert.runs.processes import LONGEST_FOLDER, PRELOADED, process_context, take_environment
 
 
 def tell(listener: Connection) -> None:
@@ -40,6 +42,14 @@ def test_processes_are_forks_of_one() -> None:
         process.join()
     assert len(parents) == 1
     assert os.getpid() not in parents
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
+@pytest.mark.parametrize(("spare", "method"), [(0, "forkserver"), (-1, "spawn")])
+def test_a_socket_needs_a_folder_with_a_short_name(spare: int, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = Path("/tmp", "x" * (LONGEST_FOLDER - len("/tmp/") - spare))
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert process_context().get_start_method() == method
 
 
 def test_a_process_has_the_environment_of_the_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
