@@ -6,6 +6,7 @@ A job of cron may have no output at all, and a terminal may lack the letters of 
 import io
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -19,4 +20,5 @@ def make_writable() -> None:
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (as long as the process)
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with suppress(OSError):  # a file that was made a pipe below the stream says that it can seek, and cannot
+                stream.reconfigure(errors="backslashreplace")

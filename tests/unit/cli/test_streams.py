@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 PROGRAM = "from contextual_bert_cli.{module} import {name}; {name}()"
 
@@ -25,3 +26,18 @@ def test_a_stream_without_a_letter_escapes_it() -> None:
     )
     assert result.stdout.strip() == b"caf\\xe9"
     assert result.stderr == b""
+
+
+def test_a_file_that_became_a_pipe_stays_as_it_is() -> None:
+    program = PROGRAM.format(module="streams", name="make_writable")
+    swap = "import os, sys; there, here = os.pipe(); os.dup2(here, 1); "
+    with tempfile.TemporaryFile() as file:
+        result = subprocess.run(
+            [sys.executable, "-c", f"print('before', flush=True); {swap}{program}"],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (0, "")
