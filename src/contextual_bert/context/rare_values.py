@@ -35,7 +35,7 @@ def bucket_of(value: str, num_buckets: int, *, is_code: bool = False) -> int:
     Args:
         value: in its canonical spelling.
         num_buckets: how many buckets there are.
-        is_code: a number is a code and hashed as it is spelt: "10.10" is not "10.1" (`codes`).
+        is_code: a number is a code and hashed as it is spelt: "10.10" is not "10.1" (`columns.spelt_numbers`).
 
     Example:
         >>> bucket_of("user-17", 64), bucket_of("TRUE", 64) == bucket_of("true", 64)

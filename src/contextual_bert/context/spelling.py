@@ -66,7 +66,7 @@ def number_pattern(decimal: DecimalMark | None) -> str:
 
 
 def plain_numbers(texts: pa.Array | pa.ChunkedArray, decimal: DecimalMark | None) -> pa.Array | pa.ChunkedArray:
-    """Return the same numbers as `cells.FLOAT` writes them, null where a text is no number.
+    """Return the same numbers as `FLOAT` writes them, null where a text is no number.
 
     Example:
         >>> plain_numbers(pa.array(["1.234,50", "3,45-", "950", "1.5", "k.A."]), ",").to_pylist()

@@ -149,7 +149,7 @@ class Vocabulary:
 
         Args:
             strings: the values.
-            is_code: numbers among them are codes, and only found as they are spelt (`codes`).
+            is_code: numbers among them are codes, and only found as they are spelt (`columns`).
 
         Example:
             >>> Vocabulary(["TRUE", "FALSE", "n/a"]).find(pa.array([True, False, None])).tolist()

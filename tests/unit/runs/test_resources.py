@@ -48,8 +48,8 @@ def test_a_mark_that_cannot_be_set_back_is_believed_only_where_it_rises(
 def test_a_change_anywhere_in_the_package_marks_the_commit(tmp_path: Path) -> None:
     """The file stands two folders below the package's root, whichever file of the package differs."""
     package = tmp_path / "package"
-    (package / "benchmark").mkdir(parents=True)
-    shutil.copy(environment.__file__, package / "benchmark" / "environment.py")
+    (package / "runs").mkdir(parents=True)
+    shutil.copy(environment.__file__, package / "runs" / "environment.py")
     (package / "model.py").write_text("")
 
     def git(*arguments: str) -> None:
@@ -59,7 +59,7 @@ def test_a_change_anywhere_in_the_package_marks_the_commit(tmp_path: Path) -> No
     git("init")
     git("add", ".")
     git("commit", "--message", "first")
-    spec = importlib.util.spec_from_file_location("environment_copy", package / "benchmark" / "environment.py")
+    spec = importlib.util.spec_from_file_location("environment_copy", package / "runs" / "environment.py")
     assert spec is not None and spec.loader is not None
     copy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)

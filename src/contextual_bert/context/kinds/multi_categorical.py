@@ -54,7 +54,7 @@ class MultiCategorical(ListedFeature, frozen=True):
         num_buckets: a value that is not among ``values`` is hashed into one of so many buckets (`bucket_of`), each of
             which has a vector; None: such values are unknown.
         buckets: numbers of the buckets that have a vector, rising; values of the others are unknown. None: all have.
-        spelt_numbers: as `codes.spelt_numbers` has it, for columns of text: "10.10" is another value than "10.1".
+        spelt_numbers: as `columns.spelt_numbers` has it, for columns of text: "10.10" is another value than "10.1".
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
