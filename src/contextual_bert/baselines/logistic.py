@@ -18,7 +18,7 @@ from contextual_bert.context import Categorical, canonical_array
 from contextual_bert.context.columns import to_numbers
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, TablePlace, did_you_mean
 
-INVERSE_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+INVERSE_STRENGTHS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_STEPS = 1000  # of the optimiser; scikit-learn's 100 are too few for many n-grams
 
 LabelledPart = tuple[Sequence[str], ArrayLike, pa.Table | None]

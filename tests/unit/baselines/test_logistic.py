@@ -53,6 +53,21 @@ def test_the_context_helps_where_it_matters(model):
     assert np.array_equal(without.log_probabilities(texts, context), without.log_probabilities(texts))
 
 
+def test_texts_that_say_nothing_cost_next_to_nothing():
+    generator = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(50)]
+
+    def part(num_rows: int) -> tuple[list[str], np.ndarray, None]:
+        texts = [" ".join(generator.choice(words, 5)) for _ in range(num_rows)]
+        return texts, generator.choice(3, num_rows, p=[0.5, 0.3, 0.2]), None
+
+    (texts, labels, _), validation, (unseen, answers, _) = part(240), part(240), part(240)
+    model = LogisticClassifier(num_labels=3).fit(texts, labels, validation=validation)
+    shares = np.bincount(labels) / len(labels)
+    loss = -model.log_probabilities(unseen)[np.arange(len(answers)), answers].mean()
+    assert loss < -np.log(shares[answers]).mean() + 0.003
+
+
 def test_vectors_may_come_from_elsewhere():
     class SaysGood:
         def fit(self, texts):
@@ -139,7 +154,7 @@ def test_the_strength_is_chosen_by_cross_entropy_on_the_validation_part(model):
     # A strength too weak for labels of pure noise is not taken.
     noise = np.random.default_rng(0).integers(0, 4, 300)
     chosen = LogisticClassifier(num_labels=4).fit(TRAINING[0], noise, validation=(TRAINING[0], noise[::-1], None))
-    assert chosen.inverse_strength == 0.1
+    assert chosen.inverse_strength <= 0.1
 
 
 def test_a_validation_label_that_training_lacks_is_left_out():
