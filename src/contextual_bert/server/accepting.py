@@ -5,9 +5,12 @@ many attempts a second later.
 """
 
 import asyncio
+import ctypes
 import errno
 import resource
 import socket
+import struct
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -19,6 +22,7 @@ BACKLOG = 2048
 _AT_ONCE = 64
 _RESERVED_DESCRIPTORS = 128  # for the run, the catalogue and the log, and for connections that are about to close
 _SECONDS_TO_RECOVER = 0.5
+_ATTACH_FILTER, _BPF_RETURN = 26, 6  # of Linux's asm-generic/socket.h and linux/bpf_common.h
 _LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -33,6 +37,19 @@ def room_for_connections(wanted: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         soft = most
     return min(wanted, max(soft - _RESERVED_DESCRIPTORS, soft // 2, 1))
+
+
+def drop_new_connections(listener: socket.socket) -> None:
+    """Let the system take no more connections of a listening socket; on Linux, elsewhere this does nothing.
+
+    What comes between the last that is accepted and the end of the socket would be reset. A packet filter of one
+    instruction, "keep 0 bytes", drops it: the client asks again, and is refused.
+    """
+    if sys.platform != "linux":
+        return
+    instruction = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RETURN, 0, 0, 0))
+    with suppress(OSError):
+        listener.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(instruction)))
 
 
 class Acceptor:
@@ -68,6 +85,7 @@ class Acceptor:
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._listener.fileno())
+        drop_new_connections(self._listener)
         for _ in range(BACKLOG):  # bounded, should somebody never stop connecting
             if not self._accept():
                 break
