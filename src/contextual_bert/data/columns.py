@@ -27,6 +27,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError, Message, TablePlace, UnknownNameError, did_you_mean
+from contextual_bert.nouns import counted
 
 __all__ = [
     "Flat",
@@ -386,11 +387,10 @@ def odd_keys(names: pa.Array, *, column: str, each: str) -> list[str]:
             f"column {column!r}: {', '.join(map(repr, absent))} may stand for a missing one, and {verb} {each}"
         )
     if num_pairs := len(_with_and_without_decimals(names)):
-        numbers = "1 whole number is" if num_pairs == 1 else f"{num_pairs:,} whole numbers are"
-        it = "it" if num_pairs == 1 else "them"
+        verb, it = ("is", "it") if num_pairs == 1 else ("are", "them")
         found.append(
-            f"column {column!r}: {numbers} spelt with and without decimals, and each spelling is {each}: write {it} in "
-            "one way"
+            f"column {column!r}: {counted(num_pairs, 'whole number')} {verb} spelt with and without decimals, and each "
+            f"spelling is {each}: write {it} in one way"
         )
     return found
 

@@ -81,7 +81,8 @@ def cooccurrence_vectors(
     leading = coordinates[:, ::-1][:, :rank]
     roots = squares[::-1][:rank].clip(min=np.finfo(np.float64).tiny) ** 0.25  # S^1/2
     vectors = subspace @ leading
-    left, _, right = np.linalg.svd(vectors.T @ np.random.default_rng(seed).standard_normal((vocab_size, size)), False)
+    drawn = vectors.T @ np.random.default_rng(seed).standard_normal((vocab_size, size))
+    left, _, right = np.linalg.svd(drawn, full_matrices=False)
     rotation = left @ right
     is_known = associations.row_sums[:, None] > 0
     outputs = np.where(is_known, vectors * roots, 0.0) @ rotation

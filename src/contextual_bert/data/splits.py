@@ -384,7 +384,7 @@ def names_parts(column: pa.ChunkedArray) -> bool:
     """
     if column.null_count or not is_text(column.type):
         return False
-    _, parts = _parts_of_words(canonical_array(column))
+    _, parts = _parts_of_words(canonical_array(column.unique()))
     return len(PARTS) not in parts and 0 in parts and len(set(parts)) > 1
 
 

@@ -275,7 +275,7 @@ def signed_words(gap: Interval, metric: Metric) -> str:
         >>> signed_words(Interval(0.5, 0.4, 0.6, 0.05, 90, 30), metric_of("cross_entropy_nats"))
         '+0.5000 [+0.4000, +0.6000] nats'
     """
-    return f"{interval_cell(gap, metric, is_signed=True)} {metric.unit}".strip()
+    return f"{_signed(gap, metric)} {metric.unit}".strip()
 
 
 def findings(
