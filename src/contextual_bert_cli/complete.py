@@ -94,9 +94,9 @@ def show_joint_answer(answer: "JointAnswer") -> None:
 
 def show_remarks(answer: "Answer | JointAnswer") -> None:
     """In words what the model did not know, and notes."""
-    strangers = answer["unknown_items"]
-    if strangers:
-        remark(f"unknown items, of which the model knows only that something is there: {', '.join(strangers)}")
+    unknown = answer["unknown_items"]
+    if unknown:
+        remark(f"unknown items, of which the model knows only that something is there: {', '.join(unknown)}")
     remark_unknown(answer["unknown_context"])
     remark(*answer["notes"])
 
@@ -423,7 +423,7 @@ def command(
         asked[0] |= {"repeats": repeats, "guidance": 1 if guidance is None else guidance}
     with working(f"loading {directory}"):
         pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
-    remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
+    remark(*(pipeline.catalogue.notes() if pipeline.catalogue is not None else ()))
     placed = (
         at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS, given={"where": where or []})
     )

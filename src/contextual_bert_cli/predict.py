@@ -69,9 +69,11 @@ def check_question(task: "AnyTextTask | None", given: dict[str, Any]) -> bool:
         return False
     if given["--text"] is not None and given["--question"] is None:
         raise ConfigurationError("The run answers questions about texts", fix="Give one with --question.")
-    astray = [option for option in ("--pair", "--pair-column", "--truncation") if given[option] is not None]
-    if astray:
-        raise ConfigurationError(f"{astray[0]} is not for questions, whose texts are read whole", fix="Leave it out.")
+    misplaced = [option for option in ("--pair", "--pair-column", "--truncation") if given[option] is not None]
+    if misplaced:
+        raise ConfigurationError(
+            f"{misplaced[0]} is not for questions, whose texts are read whole", fix="Leave it out."
+        )
     return True
 
 
@@ -168,10 +170,10 @@ def command(
     of_text["--format"] = output_format if output_format != "table" else None
     of_data = {"--output": output, "--text-column": text_column, "--pair-column": pair_column}
     of_data["--question-column"] = question_column
-    astray = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
-    if astray:
+    misplaced = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
+    if misplaced:
         raise ConfigurationError(
-            f"{astray[0]} belongs to {'--text' if text is None else '--data'}", fix="Leave it out."
+            f"{misplaced[0]} belongs to {'--text' if text is None else '--data'}", fix="Leave it out."
         )
     is_asking = check_question(task, {**of_text, **of_data, "--text": text, "--truncation": truncation})
     if not is_asking:

@@ -73,7 +73,7 @@ def command(
         model, processor = load_text_model(directory, ContextualBertForMaskedLM)
     cast(Any, model).to(chosen_device(device))
     with at_options({}), in_queries("context"):
-        strangers = [processor.unknown_values(record) for record in records]
+        unknown_values = [processor.unknown_values(record) for record in records]
     found: list[list[str]] = []
     for record in records:
         drawing = working(f"drawing {num_samples:,} texts under {shown(record)}")
@@ -89,7 +89,7 @@ def command(
             )
         found.append(texts)
     if output_format == "json":
-        parts = zip(records, found, strangers, strict=True)
+        parts = zip(records, found, unknown_values, strict=True)
         answers = [dict(zip(("context", "texts", "unknown_context"), each, strict=True)) for each in parts]
         show_json(answers, indent=1)
     elif contexts:
@@ -97,7 +97,7 @@ def command(
         show_text("\n\n".join("\n  ".join([shown(record), *texts]) for record, texts in blocks))
     else:
         show_text("\n".join(found[0]))
-    for unknown in strangers:
+    for unknown in unknown_values:
         remark_unknown(unknown)
     if any(records) and not model.config.reads_context:
         remark(UNUSED_CONTEXT)

@@ -65,10 +65,10 @@ def command(
         int,
         typer.Option(min=1, max=12, help="Explanations ask for all subsets of so many given fields; beyond, a sample."),
     ] = 10,
-    max_studies: Annotated[
+    max_computations: Annotated[
         int, typer.Option(min=1, help="Whole sets and explanations that wait; more are refused with 429.")
     ] = 16,
-    study_deadline: Annotated[
+    computation_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", help="As --deadline, for whole sets and explanations.")
     ] = 30.0,
     allow_host: Annotated[
@@ -132,8 +132,8 @@ def command(
         max_completions=max_completions,
         max_forward_passes=max_forward_passes,
         max_exact_fields=max_exact_fields,
-        max_studies=max_studies,
-        study_deadline_seconds=study_deadline,
+        max_computations=max_computations,
+        computation_deadline_seconds=computation_deadline,
         max_connections=max_connections,
         max_json_values=max_json_values,
         header_seconds=header_deadline,
@@ -153,7 +153,7 @@ def command(
 
     with working(f"loading {directory}"):
         pipeline = tried(load())
-    remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
+    remark(*(pipeline.catalogue.notes() if pipeline.catalogue is not None else ()))
     if pipeline.max_top_k is not None and pipeline.max_top_k < max_top:
         remark(f"exported with --top {pipeline.max_top_k}: no query gets more proposals a [MASK]")
     app = create_app(pipeline, load=load, settings=settings)

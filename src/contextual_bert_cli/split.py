@@ -149,18 +149,18 @@ def command(
         raise ConfigurationError(
             "--group-by puts the items of a set together", fix="Name their column, too, with --items."
         )
-    astray = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
+    misplaced = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
     if items is None and given["separator"] is not None:
-        astray = "separator"
+        misplaced = "separator"
     if exclude_customers is not None and not (customer or by):
         raise ConfigurationError(
             "--exclude-customers needs the column of customers", fix="Name it with --customer COLUMN."
         )
-    if astray == "customer":
-        astray = None  # who is in two parts is seen without items, and it names whose rows are left out
-    if astray is not None:
+    if misplaced == "customer":
+        misplaced = None  # who is in two parts is seen without items, and it names whose rows are left out
+    if misplaced is not None:
         raise ConfigurationError(
-            f"--{astray.replace('_', '-')} is for the look for leaks and the command to go on with",
+            f"--{misplaced.replace('_', '-')} is for the look for leaks and the command to go on with",
             fix="Name the column of items, too, with --items, or that of texts with --text.",
         )
     if text is not None and checkpoint is None:

@@ -218,7 +218,7 @@ def test_a_blank_takes_a_category_and_what_is_refused_stays_away(page: Page, sho
     assert proposals(page)[0] == first[0]
 
 
-def test_the_wishes_become_constraints(page: Page) -> None:
+def test_the_form_becomes_constraints(page: Page) -> None:
     page.get_by_label("Only what is in stock").check()
     page.get_by_label("Price, at most").fill("60")
     page.get_by_label("At most one per").select_option("category")

@@ -88,9 +88,18 @@ def server(run_directory: Path, shop: Path) -> Iterator[Server]:
     lines = ["id;price", *(f"{row['id']};{row['price']:.2f}".replace(".", ",") for row in rows)]
     written = shop.with_suffix(".csv")
     written.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    studies = ("--max-forward-passes", 50, "--max-completions", 4, "--max-studies", 3, "--max-exact-fields", 2)
+    computations = (
+        "--max-forward-passes",
+        50,
+        "--max-completions",
+        4,
+        "--max-computations",
+        3,
+        "--max-exact-fields",
+        2,
+    )
     reading = ("--catalogue", written, "--decimal", ",", "--delimiter", ";")
-    started = Server(run_directory, *reading, "--max-wait", 20, *studies, "--study-deadline", 45)
+    started = Server(run_directory, *reading, "--max-wait", 20, *computations, "--computation-deadline", 45)
     yield started
     if started.process.poll() is None:
         started.process.kill()
@@ -111,8 +120,8 @@ def test_a_run_is_served(server: Server, run_directory: Path, shop: Path) -> Non
         assert "server" not in answer.headers
 
         limits = client.get("/v1/schema").json()["limits"]
-        assert [limits[name] for name in ("max_forward_passes", "max_completions", "max_studies")] == [50, 4, 3]
-        assert (limits["max_exact_fields"], limits["study_deadline_seconds"]) == (2, 45)
+        assert [limits[name] for name in ("max_forward_passes", "max_completions", "max_computations")] == [50, 4, 3]
+        assert (limits["max_exact_fields"], limits["computation_deadline_seconds"]) == (2, 45)
         blanks = {"items": [item, "[MASK]", "[MASK]"], "budget": 40}
         joint = client.post("/v1/complete-jointly?num_completions=4", json=blanks).json()
         whole: Any = pipeline.complete_jointly(blanks, num_completions=4, max_forward_passes=50)

@@ -23,7 +23,7 @@ from contextual_bert.context.kinds import EncodedColumn, Feature
 from contextual_bert.context.kinds.feature import MISSING, MULTI_MISSING
 from contextual_bert.context.marks import ANY_WORD, is_word, unmarked
 from contextual_bert.context.ranges import Outside
-from contextual_bert.context.raw_values import MISSING_FIX, plain
+from contextual_bert.context.raw_values import MISSING_FIX, none_if_missing
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.withheld import withholding
 from contextual_bert.errors import DataError, SchemaError, TablePlace, UnknownNameError, did_you_mean
@@ -90,8 +90,8 @@ def record_columns(schema: ContextSchema, records: Sequence[Mapping[str, object]
 def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Array:
     values: list[object] = []
     for row, record in enumerate(records):
-        key = feature.name if plain(record.get(feature.name)) is not None else feature.column
-        value = plain(record.get(key))
+        key = feature.name if none_if_missing(record.get(feature.name)) is not None else feature.column
+        value = none_if_missing(record.get(key))
         if value is None or is_word(value, _words(feature, key=key)):
             values.append(None)
             continue

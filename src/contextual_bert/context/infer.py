@@ -413,10 +413,10 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
                 allowed=did_you_mean(column, table.column_names),
             )
     check_named_columns(asked.missing_values, table.column_names)
-    astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
-    if astray:
+    misplaced = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
+    if misplaced:
         raise ConfigurationError(
-            f"the column {astray[0]!r} is excluded, and an override makes it a feature",
+            f"the column {misplaced[0]!r} is excluded, and an override makes it a feature",
             fix="Leave one of them out; the columns of items, texts, labels, customers and times are never features.",
         )
     for name, number in (("min_count", asked.min_count), ("max_categories", asked.max_categories)):

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|inf(in
 _DOUBLE_BYTES = 8
 
 
-def plain(value: object) -> object:
+def none_if_missing(value: object) -> object:
     """Return the value, None where it is missing: blank text, NaN, and NaT and NA of pandas and numpy.
 
     Times of numpy become those of Python.

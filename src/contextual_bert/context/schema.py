@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, SerializeAsAny, ValidationError, fie
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.context.kinds import KINDS, Feature, FeatureLayout, explain
+from contextual_bert.context.kinds import KINDS, Feature, FeatureLayout, validation_sentences
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.json_text import json_text, reason_of, unreadable
 
@@ -60,7 +60,9 @@ class ContextSchema(BaseModel):
             try:
                 super().__init__(**settings)
             except ValidationError as error:
-                raise SchemaError(explain(error, "context schema", known=type(self).model_fields)) from None
+                raise SchemaError(
+                    validation_sentences(error, "context schema", known=type(self).model_fields)
+                ) from None
 
     @field_validator("features", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from contextual_bert.context.dates import to_dates
 from contextual_bert.context.encoding import record_columns
 from contextual_bert.context.kinds.feature import Feature
 from contextual_bert.context.marks import is_word, unmarked
-from contextual_bert.context.raw_values import plain
+from contextual_bert.context.raw_values import none_if_missing
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical
 from contextual_bert.errors import DataError
@@ -86,9 +86,9 @@ def _days(column: str, readers: Sequence[Feature], records: Sequence[Mapping[str
     parts, words = [each.name for each in readers], readers[0].missing_words
     days: list[str | None] = []
     for row, record in enumerate(records):
-        value = plain(record.get(column))
+        value = none_if_missing(record.get(column))
         value = None if is_word(value, words) else value
-        lone = [name for name in parts if name != column and plain(record.get(name)) is not None]
+        lone = [name for name in parts if name != column and none_if_missing(record.get(name)) is not None]
         if value is None and lone:
             raise DataError("is a part of a date, which is said whole", row=row, column=lone[0], fix=f"Give {column}.")
         days.append(None if value is None else canonical(value)[:_DAY])

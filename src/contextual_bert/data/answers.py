@@ -70,9 +70,9 @@ def answers_of(
         DataError: an answer that is not in its text, or not where its start is named.
     """
     given, bounds = find_answers(table, texts, name, start_name)
-    astray = np.flatnonzero(bounds[:, 0] < 0)
-    if len(astray):
-        row = int(astray[0])
+    absent = np.flatnonzero(bounds[:, 0] < 0)
+    if len(absent):
+        row = int(absent[0])
         place = table.column(start_name)[row].as_py() if start_name is not None else None
         where = "in its text" if place is None or place != place else f"at character {place:.0f} of its text"
         what = f"the answer {given[row]!r:.60} is not {where}"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.data.column_codes import codes_of, is_identifier, shuffled, words_of
+from contextual_bert.data.column_codes import codes_of, elements_as_text, is_identifier, shuffled
 from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.data.ragged import offsets_of
@@ -230,7 +230,7 @@ def _names_items(
     sets: SetTable, column: str, names: pa.Array, codes: NDArray[np.int64], owner: NDArray[np.int64]
 ) -> list[Fault]:
     """Does a cell, an element of its list or a word of its text equal an item of the row?"""
-    rows, words = words_of(sets.table.column(column))
+    rows, words = elements_as_text(sets.table.column(column))
     found = pc.fill_null(pc.index_in(words, value_set=names), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows, found = rows[found >= 0], found[found >= 0]
     pairs = np.sort(owner * len(names) + codes)

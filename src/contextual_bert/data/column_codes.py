@@ -15,7 +15,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.data.ragged import places_of
 
-__all__ = ["codes_of", "is_identifier", "shuffled", "words_of"]
+__all__ = ["codes_of", "elements_as_text", "is_identifier", "shuffled"]
 
 _NEARLY_ALL_DISTINCT = 0.95
 _SLICE = 10_000  # rows of vectors that are hashed at once
@@ -41,7 +41,7 @@ def codes_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
         sums = [_vector_hashes(column.slice(start, _SLICE)) for start in range(0, len(column), _SLICE)]
         return np.unique(np.concatenate(sums or [np.zeros(0)]), return_inverse=True)[1].astype(np.int64)
     if pa.types.is_nested(kind):
-        rows, words = words_of(column)
+        rows, words = elements_as_text(column)
         distinct = words.dictionary_encode()
         hashes = hash_strings(distinct.dictionary)[distinct.indices.to_numpy()]
         # The hash of a list is the sum over its elements, whatever their order.
@@ -54,7 +54,7 @@ def codes_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return encoded.indices.to_numpy().astype(np.int64)
 
 
-def words_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+def elements_as_text(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     """The row and the text of each word: a whole cell, and its elements or parts. A vector has none."""
     kind = column.type
     if _is_vector(kind):

@@ -148,12 +148,12 @@ class Split:
         known = {*names.to_pylist()}
         forms = [name if name in known else normal_form(name) for name in wanted.to_pylist()]  # 7.0 is 7
         wanted = pc.if_else(pc.is_in(pa.array(forms), value_set=names), pa.array(forms), wanted)
-        strangers = wanted.filter(pc.invert(pc.is_in(wanted, value_set=names))).to_pylist()
-        if strangers:
-            more = f" and {len(strangers) - _NUM_NAMED:,} more" if len(strangers) > _NUM_NAMED else ""
+        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=names))).to_pylist()
+        if unknown:
+            more = f" and {len(unknown) - _NUM_NAMED:,} more" if len(unknown) > _NUM_NAMED else ""
             raise UnknownNameError(
                 f"{f'{file}, ' if file else ''}column {column!r} has no customer "
-                f"{', '.join(map(repr, strangers[:_NUM_NAMED]))}{more} ({len(strangers):,} of "
+                f"{', '.join(map(repr, unknown[:_NUM_NAMED]))}{more} ({len(unknown):,} of "
                 f"{len(wanted):,} are unknown)",
                 fix="Correct these ids, or leave them out of the list.",
             )

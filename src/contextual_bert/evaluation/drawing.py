@@ -40,7 +40,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def set_title(figure: Figure, title: str, subtitle: str) -> None:
-    figure.suptitle(plain(f"{title}\n{subtitle}"), fontsize=10)
+    figure.suptitle(escaped(f"{title}\n{subtitle}"), fontsize=10)
 
 
 def style_of(index: int) -> tuple[str, str, str]:
@@ -135,10 +135,10 @@ def shorten(name: str) -> str:
         \\$5-\\$10 state ...............….................. end
     """
     half = _LONGEST_LABEL // 2
-    return plain(name if len(name) <= _LONGEST_LABEL else f"{name[: half - 1]}…{name[-half:]}")
+    return escaped(name if len(name) <= _LONGEST_LABEL else f"{name[: half - 1]}…{name[-half:]}")
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """Text without control characters, in which a dollar is no sign of mathematics to matplotlib."""
     return printable(text).replace("$", r"\$")
 

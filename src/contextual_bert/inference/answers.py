@@ -108,10 +108,10 @@ def notes_on(
         notes.append(f"Not locked, and so open to be replaced, by themselves too: {', '.join(request.replaced)}.")
     for name in ("allow", "deny", "owned"):
         names: list[str] = request.settings.get(name, {}).get(name, [])
-        strangers = [item for item in names if vocabulary.id_of_value(item) is None]
-        if strangers:
+        unknown = [item for item in names if vocabulary.id_of_value(item) is None]
+        if unknown:
             notes.append(
-                f"{name} names {counted(len(strangers), 'unknown item')} to no effect: {', '.join(strangers[:5])}."
+                f"{name} names {counted(len(unknown), 'unknown item')} to no effect: {', '.join(unknown[:5])}."
             )
         known = [item for item in names if vocabulary.id_of_value(item) is not None]
         if name == "owned" and known:
@@ -124,10 +124,10 @@ def _notes_on_items(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
     """Return notes on items unlike the training sets: none known, a separator within an item, more items."""
     notes: list[str] = []
     visible = [item for item in items if item != MASK]
-    strangers = [item for item in visible if item not in vocabulary]
-    if strangers and len(strangers) == len(visible):
+    unknown = [item for item in visible if item not in vocabulary]
+    if unknown and len(unknown) == len(visible):
         notes.append("The model knows none of the items of the set, only how many they are.")
-    for item in strangers:
+    for item in unknown:
         if (separator := sets.separator_in(item)) is not None:
             notes.append(f"{item!r:.80} was read as one item, which holds the separator {separator!r}.")
     if sets.largest is not None and len(items) > sets.largest:

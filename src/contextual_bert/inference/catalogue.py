@@ -69,7 +69,7 @@ class Catalogue:
     Example:
         >>> vocabulary = Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]"])
         >>> catalogue = Catalogue(pa.table({"id": ["hat", "coat", "kilt"], "price": [20, 90.5, 60]}), vocabulary)
-        >>> catalogue.prices.tolist(), catalogue.lacking, catalogue.strangers
+        >>> catalogue.prices.tolist(), catalogue.unlisted_items, catalogue.unknown_items
         ([nan, 90.5, 20.0, nan], ('bag',), ('kilt',))
         >>> catalogue.set_stock(["coat"], False)
         ()
@@ -108,10 +108,10 @@ class Catalogue:
         self.table = table.take(rows)
         self.is_known: NDArray[np.bool_] = rows.is_valid().to_numpy(zero_copy_only=False)
         has_row = self.is_known[len(vocabulary.reserved) :].tolist()
-        self.lacking = tuple(name for name, has in zip(vocabulary.values, has_row, strict=True) if not has)
-        self.strangers: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
-        self._strangers = table.filter(pc.invert(known))
-        self._row_of_stranger = {name: row for row, name in enumerate(self.strangers)}
+        self.unlisted_items = tuple(name for name, has in zip(vocabulary.values, has_row, strict=True) if not has)
+        self.unknown_items: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
+        self._unknown_rows = table.filter(pc.invert(known))
+        self._row_of_unknown_item = {name: row for row, name in enumerate(self.unknown_items)}
         self._in_stock = stock(self.table, self.is_known)
         self._attributes: dict[str, Attribute] = {}
         self._lock = threading.Lock()
@@ -178,21 +178,21 @@ class Catalogue:
             )
         return attribute.groups
 
-    def group_of_stranger(self, item: str, name: str) -> int:
+    def group_of_unknown_item(self, item: str, name: str) -> int:
         """The group of an item that the model does not know, as ``groups`` numbers them; NO_GROUP where it has none."""
-        value = canonical_array(self._cells_of_stranger(item, name), column=name, is_name=False)
+        value = canonical_array(self._cells_of_unknown_item(item, name), column=name, is_name=False)
         number = pc.index(self.attribute(name).values, value[0]).as_py() if value.null_count < len(value) else -1
         return number if number >= 0 else NO_GROUP
 
-    def price_of_stranger(self, item: str) -> float:
+    def price_of_unknown_item(self, item: str) -> float:
         """The price of an item that the model does not know, NaN where the catalogue does not say it."""
-        prices = to_doubles(self._cells_of_stranger(item, PRICE).combine_chunks()).drop_null().to_pylist()
+        prices = to_doubles(self._cells_of_unknown_item(item, PRICE).combine_chunks()).drop_null().to_pylist()
         return prices[0] if prices else math.nan
 
-    def _cells_of_stranger(self, item: str, name: str) -> pa.ChunkedArray:
+    def _cells_of_unknown_item(self, item: str, name: str) -> pa.ChunkedArray:
         """One cell, none where the catalogue lacks the item."""
-        row = self._row_of_stranger.get(item)
-        return self._strangers.column(name).slice(row or 0, 0 if row is None else 1)
+        row = self._row_of_unknown_item.get(item)
+        return self._unknown_rows.column(name).slice(row or 0, 0 if row is None else 1)
 
     def record(self, item: str) -> dict[str, Any]:
         """The row of an item, for a page that shows it; empty where the catalogue lacks it."""
@@ -201,7 +201,7 @@ class Catalogue:
             return {}
         return self.table.slice(index, 1).to_pylist()[0]
 
-    def findings(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return sentences on mismatches between the catalogue and the model."""
         found: list[str] = [*self._reading]
         if self.id_column not in ID_COLUMNS:
@@ -217,15 +217,15 @@ class Catalogue:
                     f"Cells of the column {name!r} hold several values with {separator!r} between them: where finds "
                     "each of them, and the whole cell."
                 )
-        if self.lacking:
+        if self.unlisted_items:
             found.append(
-                f"The catalogue lacks {len(self.lacking):,} of the model's {len(self.vocabulary.values):,} items, "
-                f"which count as out of stock and of unknown attributes: {_some(self.lacking)}."
+                f"The catalogue lacks {len(self.unlisted_items):,} of the model's {len(self.vocabulary.values):,} "
+                f"items, which count as out of stock and of unknown attributes: {_some(self.unlisted_items)}."
             )
-        if self.strangers:
+        if self.unknown_items:
             found.append(
-                f"The model does not know {len(self.strangers):,} items of the catalogue, which it never proposes: "
-                f"{_some(self.strangers)}."
+                f"The model does not know {len(self.unknown_items):,} items of the catalogue, which it never proposes: "
+                f"{_some(self.unknown_items)}."
             )
         return found
 

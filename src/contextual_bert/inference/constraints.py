@@ -83,7 +83,7 @@ class Asked:
         return self._ids(self.items)
 
     @cached_property
-    def strangers(self) -> list[str]:
+    def unknown_items(self) -> list[str]:
         """The items in the set that the model does not know."""
         return [name for name in self.items if name != "[MASK]" and self.vocabulary.id_of_value(name) is None]
 
@@ -394,7 +394,7 @@ def at_most_one_per(asked: Asked, value: Attributes) -> NDArray[np.bool_]:
         # One more column for items without a group, which is taken from the start.
         is_taken = np.zeros((len(asked.chosen), groups.max() + 2), dtype=np.bool_)
         is_taken[:, groups[asked.visible]] = True
-        is_taken[:, [catalogue.group_of_stranger(item, attribute) for item in asked.strangers]] = True
+        is_taken[:, [catalogue.group_of_unknown_item(item, attribute) for item in asked.unknown_items]] = True
         np.put_along_axis(is_taken, groups[asked.chosen], True, axis=1)
         is_taken[:, NO_GROUP] = True
         permitted &= ~is_taken[:, groups]
@@ -421,7 +421,7 @@ def _price_of_visible(asked: Asked, prices: NDArray[np.float64]) -> float:
     visible = {name: asked.vocabulary.id_of_value(name) for name in asked.items if name != "[MASK]"}
     catalogue = asked.needed_catalogue("budget")
     price = {
-        name: catalogue.price_of_stranger(name) if index is None else float(prices[index])
+        name: catalogue.price_of_unknown_item(name) if index is None else float(prices[index])
         for name, index in visible.items()
     }
     unpriced = [name for name in price if np.isnan(price[name])]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from contextual_bert.context import Vocabulary
-from contextual_bert.context.raw_values import plain
+from contextual_bert.context.raw_values import none_if_missing
 from contextual_bert.errors import (
     ConfigurationError,
     DataError,
@@ -31,9 +31,9 @@ from contextual_bert.inference.constraints import (
 from contextual_bert.inference.query_schema import (
     GUIDANCE,
     QueryModel,
-    fault,
     guidance_of,
     listed,
+    query_error,
     record_of,
     told,
 )
@@ -110,7 +110,7 @@ def context_of(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
         >>> context_of({"items": ["hat"], "context": {"age": 34}}, row=0), context_of({"context": None}, row=0)
         ({'age': 34}, {})
     """
-    value = plain(query.get("context"))
+    value = none_if_missing(query.get("context"))
     if value is None or (not hasattr(value, "ndim") and not value):
         return {}
     with _in_query(row, "context"):
@@ -248,7 +248,7 @@ def read_request(query: Mapping[str, Any] | Request, *, row: int, model: type[Qu
     try:
         return _request_of((model or query_model()).model_validate(query), query)
     except ValidationError as error:
-        raise fault(error, query, known=known_keys()).within(row) from None
+        raise query_error(error, query, known=known_keys()).within(row) from None
     except QueryError as error:
         raise error.within(row) from None
 

@@ -26,7 +26,7 @@ from pydantic import (
 
 from contextual_bert.context import canonical
 from contextual_bert.context.encoding import as_record
-from contextual_bert.context.raw_values import number_of, plain
+from contextual_bert.context.raw_values import none_if_missing, number_of
 from contextual_bert.errors import DataError, QueryError, QueryPlace, UnknownNameError, did_you_mean, shown
 
 TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")
@@ -102,7 +102,7 @@ def told(value: Any) -> Any:
         return str(value)
     if isinstance(value, float):
         return value
-    value = plain(value)
+    value = none_if_missing(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -271,10 +271,10 @@ class QueryModel(BaseModel):
         kept: dict[Any, Any] = {}
         for key, value in given.items():
             if key == "context":
-                value = plain(value)
+                value = none_if_missing(value)
                 is_empty = value is None or (not hasattr(value, "ndim") and not value)
             elif key == "locked":
-                is_empty = plain(value) is None
+                is_empty = none_if_missing(value) is None
             elif key in cls.model_fields and key != "items":
                 value = told(value)
                 is_empty = value is None or (value != value and not _is_number(cls.model_fields[key].annotation))
@@ -294,7 +294,7 @@ _CONDITION_KEYS = ("attribute", *TESTS, "blank")
 _COUNTED = {"items": "the set has {} items", "where": "it has {} conditions", "at_most_one_per": "it has {} attributes"}
 
 
-def fault(
+def query_error(
     error: ValidationError, given: Mapping[str, Any], *, known: Iterable[str] = _CONDITION_KEYS
 ) -> QueryError | UnknownNameError:
     """Return the first thing that pydantic found, as an error of this package that names the value's place.
@@ -310,7 +310,7 @@ def fault(
         >>> try:
         ...     Condition.model_validate({"attribute": "price", "blank": "first"})
         ... except ValidationError as error:
-        ...     print(fault(error, {"attribute": "price", "blank": "first"}))
+        ...     print(query_error(error, {"attribute": "price", "blank": "first"}))
         blank: 'first' is not allowed: input should be a valid integer
     """
     findings = error.errors(include_url=False)

@@ -83,7 +83,7 @@ class ContextAsText(ContextualBertModel):
             )
         if not context and self.training:
             warn_without_context("has_context_as_text=True")
-        words = _words_of(context, input_ids)
+        words = _word_ids(context, input_ids)
         is_read = words >= FIRST_WORD
         separator = words.new_full((len(words), 1), cast(int, self.config.eos_token_id))
         added = words.shape[1] + 1
@@ -119,7 +119,7 @@ def text_encoder(config: ContextualBertConfig, *, has_pooler: bool = False) -> C
     return (ContextAsText if config.has_context_as_text else ContextualBertModel)(config, has_pooler=has_pooler)
 
 
-def _words_of(context: Context | ContextState | None, ids: Tensor) -> Tensor:
+def _word_ids(context: Context | ContextState | None, ids: Tensor) -> Tensor:
     """(batch, words) of all features."""
     if not context:
         return ids.new_zeros((len(ids), 0))

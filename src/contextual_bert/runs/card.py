@@ -43,7 +43,7 @@ library_name: contextual-bert
 
 - Probabilities are those of the population it was trained on: another shop, season or country needs another training
   or fine-tuning.
-- {strangers}
+- {unknown_values}
 - A context feature can be a stand-in for a person's group. Look at the segments above before you act on a difference.
 {limits}
 
@@ -57,9 +57,9 @@ SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
 SET_LIMITS = """- Items that were not in the training part are unknown to it.
 - Several masks of one set are filled each by itself, not jointly."""
 TEXT_LIMITS = "- It starts from `{checkpoint}`, with what that has learned of people and of language."
-STRANGERS = """Values of the context that it never saw are treated as `unknown`, a state that is learned only where the
-  training part had rare values, or with `field_dropout`."""
-STRANGE_WORDS = "Values of the context that it never saw are read as words, as those that it knows."
+UNKNOWN_VALUES = """Values of the context that it never saw are treated as `unknown`, a state that is learned only where
+  the training part had rare values, or with `field_dropout`."""
+UNKNOWN_VALUES_AS_WORDS = "Values of the context that it never saw are read as words, as those that it knows."
 OF_CHECKPOINT = "Of `{checkpoint}` it has the tokenizer alone."
 OWN_WORDS = "Its tokens are words of its training texts. Words that few customers wrote are read as `[UNK]`."
 STARTED = "It started from `{checkpoint}`."
@@ -117,7 +117,7 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.task.has_items else TEXT_TAGS)),
         about=about(recipe),
         limits=limits_of(recipe),
-        strangers=STRANGE_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else STRANGERS,
+        unknown_values=UNKNOWN_VALUES_AS_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else UNKNOWN_VALUES,
         data="\n".join(
             f"- {one_line(spelled(line, in_recipe))}" for line in (f"table: {Path(recipe.data).name}", *lines)
         ),

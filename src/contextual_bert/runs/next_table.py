@@ -123,15 +123,15 @@ def context_lines(
         is_new = (ids == feature.layout.unknown_id) | (ids >= feature.first_shared_id)
         share = float(is_new.any(dim=1).float().mean())
         absent = [] if feature.sensitive else _absent(feature, ids)
-        strangers = {**encoded.unknown.get(name, {}), **encoded.shared.get(name, {})}
+        unfamiliar = {**encoded.unknown.get(name, {}), **encoded.shared.get(name, {})}
         if not feature.sensitive:
-            strangers = _public(strangers, feature, table, owners, min_customers=min_customers)
+            unfamiliar = _public(unfamiliar, feature, table, owners, min_customers=min_customers)
         known = (
             f"does not list, and which share {feature.num_shared:,} vectors" if feature.num_shared else "does not know"
         )
         lines.append(
             f"{'warning: ' if share >= WARNING_SHARE else ''}context {name!r}: {share:.1%} of the training rows have "
-            f"values that {run} {known}: {_with_matches(strangers, absent)}"
+            f"values that {run} {known}: {_with_matches(unfamiliar, absent)}"
         )
     return lines
 

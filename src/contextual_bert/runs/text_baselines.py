@@ -245,7 +245,7 @@ def processor_of(recipe: Recipe, processor: ContextualBertProcessor) -> Contextu
     return processor.with_context_as("text") if recipe.conditioning == CONTEXT_AS_TEXT else processor
 
 
-def words_of(ready: TextData) -> dict[str, dict[str, Tensor]]:
+def contexts_as_text(ready: TextData) -> dict[str, dict[str, Tensor]]:
     """Part -> its context in words."""
     processor = ready.processor.with_context_as("text")
     table, datasets = ready.examples.table, ready.datasets

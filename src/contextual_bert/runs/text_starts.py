@@ -53,11 +53,11 @@ NO_MASKED_LM_HEAD = (
 )
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text: small letters, accents kept, each punctuation mark a word of its own.
 
     Example:
-        >>> words_of("Sehr schön, gern!")
+        >>> split_words("Sehr schön, gern!")
         ['sehr', 'schön', ',', 'gern', '!']
     """
     normalizer, splitter = _preparation()
@@ -80,7 +80,7 @@ def frequent_words(
         >>> frequent_words(["Red coat", "red hat"], min_customers=2, customers=np.array([7, 7]))
         []
     """
-    rows = [{*words_of(text)} for text in texts]
+    rows = [{*split_words(text)} for text in texts]
     if customers is not None:
         of_customers: dict[int, set[str]] = {}
         for customer, words in zip(customers.tolist(), rows, strict=True):
@@ -95,7 +95,7 @@ def word_tokenizer(words: Sequence[str], *, max_length: int = MOST_TOKENS) -> Pr
     """Return a tokenizer whose tokens are whole words; each other word is [UNK].
 
     Args:
-        words: as ``words_of`` spells them, each once.
+        words: as ``split_words`` spells them, each once.
         max_length: tokens of a text, [CLS] and [SEP] included.
 
     Example:

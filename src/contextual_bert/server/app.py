@@ -22,7 +22,7 @@ from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import RECORD, RequestGuard
 from contextual_bert.server.operation import admin_routes, health_routes
 from contextual_bert.server.page import add_page
-from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
+from contextual_bert.server.problems import KINDS, MEDIA_TYPE, InvalidValue, ProblemError, shown
 from contextual_bert.server.process import ProcessState
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.requests import check_parameters
@@ -41,7 +41,7 @@ class ProblemAnswer(BaseModel):
     status: int
     detail: str
     request_id: str
-    errors: list[Fault] | None = None
+    errors: list[InvalidValue] | None = None
 
 
 def create_app(
@@ -178,7 +178,7 @@ async def _validation_problem(request: Request, error: Exception) -> Response:
     """Answer errors of the framework in the parameters of the address."""
     found = cast(RequestValidationError, error).errors()
     faults = [
-        Fault(
+        InvalidValue(
             parameter=".".join(str(step) for step in each["loc"][1:] or each["loc"]),  # the first says: in the address
             value=shown(each.get("input")),
             problem=each["msg"][:1].lower() + each["msg"][1:],

@@ -22,7 +22,7 @@ def attributes_of(table: pa.Table) -> list[dict[str, Any]]:
     return [_attribute(name, _as_array(table.column(name))) for name in table.column_names]
 
 
-def words_of(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
+def text_of(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
     """The column as one array of strings; None where it holds something else."""
     array = _as_array(column)
     return array.cast(pa.string()) if is_text(array.type) else None
@@ -46,7 +46,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _values(cells: pa.Array) -> list[str] | None:
-    if (words := words_of(cells)) is None:
+    if (words := text_of(cells)) is None:
         return None
     distinct = pc.unique(words.drop_null())
     return sorted(distinct.to_pylist()) if len(distinct) <= MOST_VALUES else None

@@ -56,11 +56,11 @@ class ComputationQueue:
         self._metrics = metrics
         self.queue = WorkQueue[Computation](
             self._compute,
-            name="contextual-bert-studies",
-            max_size=settings.max_studies,
+            name="contextual-bert-computations",
+            max_size=settings.max_computations,
             on_dropped=metrics.dropped.inc,
         )
-        metrics.study_queue.set_function(lambda: self.queue.size)
+        metrics.computation_queue.set_function(lambda: self.queue.size)
 
     async def find(
         self, kind: str, compute: Callable[[], Any], *, deadline_seconds: float, client: str = ""
@@ -82,8 +82,8 @@ class ComputationQueue:
             job.future.set_exception(error)
             return
         seconds, waited = time.monotonic() - started, started - job.queued_at
-        self._metrics.study_seconds.labels(job.work.kind).observe(seconds)
-        self._metrics.study_queue_seconds.observe(waited)
+        self._metrics.computation_seconds.labels(job.work.kind).observe(seconds)
+        self._metrics.computation_queue_seconds.observe(waited)
         job.future.set_result(Computed(found, waited, seconds))
 
 
@@ -113,8 +113,8 @@ async def _until_gone(request: Request) -> None:
 
 def computation_routes(serving: Serving, computations: ComputationQueue, settings: ServerSettings) -> APIRouter:
     """The routes of the long questions, each about one query."""
-    router = APIRouter(tags=["studies"])
-    longest = round(1000 * settings.study_deadline_seconds)
+    router = APIRouter(tags=["computations"])
+    longest = round(1000 * settings.computation_deadline_seconds)
     deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
     most = settings.max_completions
 

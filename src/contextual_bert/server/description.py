@@ -114,7 +114,7 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
         counts = {"items": len(version.pipeline.processor.items.values)}
         if catalogue is not None:
             counts |= {"items_in_catalogue": int(catalogue.is_known.sum()), "in_stock": int(catalogue.in_stock.sum())}
-        is_limit = ("max_", "deadline", "study_deadline")
+        is_limit = ("max_", "deadline", "computation_deadline")
         limits = {name: value for name, value in vars(settings).items() if name.startswith(is_limit)}
         return SchemaAnswer(
             version=VersionAnswer(number=version.number, loaded_at=version.loaded_at),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from contextual_bert.inference.catalogue_columns import STOCK
-from contextual_bert.server.attributes import words_of
+from contextual_bert.server.attributes import text_of
 from contextual_bert.server.state import Version
 
 NAME = "name"  # the column of what people call an item
@@ -30,7 +30,7 @@ def find_items(version: Version, text: str, *, is_prefix: bool, offset: int, lim
         match = pc.starts_with if is_prefix else pc.match_substring
         is_found = match(ids, text, ignore_case=True)
         if catalogue is not None and NAME in catalogue.table.column_names:
-            names = words_of(catalogue.table.column(NAME).slice(len(vocabulary.reserved)))
+            names = text_of(catalogue.table.column(NAME).slice(len(vocabulary.reserved)))
             if names is not None:
                 is_found = pc.or_(is_found, pc.fill_null(match(names, text, ignore_case=True), False))
         ids = ids.filter(is_found)
@@ -51,21 +51,21 @@ def describe(version: Version, item: str) -> dict[str, Any]:
         return {"item": item, "in_stock": None, "attributes": {}}
     index = catalogue.vocabulary.id_of(item)
     shown_already = (catalogue.id_column, STOCK)
-    record = {key: plain(value) for key, value in catalogue.record(item).items() if key not in shown_already}
+    record = {key: json_value(value) for key, value in catalogue.record(item).items() if key not in shown_already}
     return {"item": item, "in_stock": bool(catalogue.in_stock[index]), "attributes": record}
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A cell of a table as JSON can say it; what has no such form is null.
 
     Example:
-        >>> plain([Decimal("9.90"), datetime.date(2016, 3, 5), float("nan"), b"photo"])
+        >>> json_value([Decimal("9.90"), datetime.date(2016, 3, 5), float("nan"), b"photo"])
         [9.9, '2016-03-05', None, None]
     """
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): json_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [json_value(each) for each in value]
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, float):

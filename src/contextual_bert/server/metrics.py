@@ -24,15 +24,21 @@ class Metrics:
         self.queue_seconds = self._histogram("queue_seconds", "How long a request waited for its batch.", SECONDS)
         self.batch_seconds = self._histogram("batch_seconds", "How long the model took for a batch.", SECONDS)
         self.batch_queries = self._histogram("batch_queries", "Queries of a batch.", SIZES)
-        self.study_queue_seconds = self._histogram("study_queue_seconds", "How long a study waited.", LONG_SECONDS)
-        self.study_seconds = self._histogram("study_seconds", "How long the model took for it.", LONG_SECONDS, "kind")
+        self.computation_queue_seconds = self._histogram(
+            "computation_queue_seconds", "How long a computation waited.", LONG_SECONDS
+        )
+        self.computation_seconds = self._histogram(
+            "computation_seconds", "How long the model took for it.", LONG_SECONDS, "kind"
+        )
         self.dropped = self._counter("dropped", "Requests that waited too long and were not computed.")
         self.reloads = self._counter("reloads", "Attempts to load a new version.", "outcome")
         self.version = self._gauge("model_version", "Number of the version that answers, from 1.")
         self.queue = self._gauge("queue_queries", "Queries that wait.")
         self.connections = self._gauge("connections", "Connections that are open.")
         self.closed_connections = self._counter("closed_connections", "Connections that the server ended.", "reason")
-        self.study_queue = self._gauge("queue_studies", "Studies that wait: whole sets and explanations.")
+        self.computation_queue = self._gauge(
+            "queue_computations", "Computations that wait: whole sets and explanations."
+        )
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from contextual_bert.errors import ConfigurationError, QueryError, UnknownNameError
-from contextual_bert.inference.query_schema import Names, fault
+from contextual_bert.inference.query_schema import Names, query_error
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.metrics import Metrics
@@ -130,7 +130,7 @@ def _changes(content: Any) -> dict[str, bool]:
     try:
         changes = StockChanges.model_validate(content)
     except ValidationError as error:
-        raise fault(error, cast("dict[str, Any]", content), known=StockChanges.model_fields) from None
+        raise query_error(error, cast("dict[str, Any]", content), known=StockChanges.model_fields) from None
     in_stock = {*changes.in_stock}
     for number, name in enumerate(changes.out_of_stock):
         if name in in_stock:

@@ -53,7 +53,7 @@ KINDS: dict[str, tuple[int, str]] = {
 }
 
 
-class Fault(TypedDict):
+class InvalidValue(TypedDict):
     """One thing that is wrong in a request, at a ``pointer`` or in a ``parameter``.
 
     Args:
@@ -82,7 +82,7 @@ class ProblemError(Exception):
     """
 
     def __init__(
-        self, kind: str, detail: str, *, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
+        self, kind: str, detail: str, *, faults: Sequence[InvalidValue] = (), headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(detail)
         self.kind, self.detail, self.faults, self.headers = kind, detail, tuple(faults), dict(headers or {})
@@ -126,7 +126,7 @@ def _cut(text: str, longest: int) -> str:
 
 def invalid_parameter(name: str, value: object, problem: str, *, allowed: str) -> ProblemError:
     """Return the problem of a parameter of the address."""
-    fault = Fault(parameter=name, value=shown(value), problem=problem, allowed=allowed)
+    fault = InvalidValue(parameter=name, value=shown(value), problem=problem, allowed=allowed)
     return ProblemError("invalid-query", f"{name}: {problem}. {allowed}".rstrip(), faults=[fault])
 
 
@@ -154,7 +154,7 @@ def parameter_problem(error: Exception, parameters: Mapping[str, Any]) -> Proble
     if name not in parameters:
         return None
     problem = f"{error.place.text(error.value, in_python)}{error.problem}"
-    fault = Fault(parameter=name, value=shown(parameters[name]), problem=problem, allowed=error.advice)
+    fault = InvalidValue(parameter=name, value=shown(parameters[name]), problem=problem, allowed=error.advice)
     return ProblemError("invalid-query", str(error), faults=[fault])
 
 
@@ -179,7 +179,7 @@ def problem_of(error: ContextualBertError, body: Any, *, sensitive: frozenset[st
     if value is not None and sensitive and _may_tell(inner, error, sensitive):
         value = WITHHELD
         error = error.withheld() if is_told and not isinstance(error, UnknownNameError) else error
-    fault = Fault(pointer=pointer_to(keys), value=value, problem=error.problem, allowed=error.advice)
+    fault = InvalidValue(pointer=pointer_to(keys), value=value, problem=error.problem, allowed=error.advice)
     detail = rendered(error, place=QueryPlace(keys).text(None, in_python))
     return ProblemError("invalid-query", detail, faults=[fault])
 

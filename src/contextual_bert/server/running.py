@@ -158,7 +158,7 @@ class LimitedServer(uvicorn.Server):
 
 def _seconds_to_finish(settings: ServerSettings) -> int:
     """Return the seconds for which a stop waits. Work taken just before the signal has its whole deadline."""
-    return max(_SECONDS_TO_FINISH, math.ceil(max(settings.deadline_seconds, settings.study_deadline_seconds)))
+    return max(_SECONDS_TO_FINISH, math.ceil(max(settings.deadline_seconds, settings.computation_deadline_seconds)))
 
 
 class _handling:  # noqa: N801  (a context manager, used as a function)

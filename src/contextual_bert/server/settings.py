@@ -32,8 +32,8 @@ class ServerSettings:
         max_forward_passes: partial sets that it may put through the model.
         max_exact_fields: with so many given fields or fewer, an explanation asks for all their subsets; with more, for
             a sample of them.
-        max_studies: whole sets and explanations that wait to be computed, one by one; more are refused with 429.
-        study_deadline_seconds: as ``deadline_seconds``, for these.
+        max_computations: whole sets and explanations that wait to be computed, one by one; more are refused with 429.
+        computation_deadline_seconds: as ``deadline_seconds``, for these.
         max_connections: open at a time; beyond it those that wait are closed, the oldest and least advanced first.
         header_seconds: from the opening of a connection, or the first byte of a request on a kept one, to the end of
             its head.
@@ -73,8 +73,8 @@ class ServerSettings:
     max_completions: int = 20
     max_forward_passes: int = 1000
     max_exact_fields: int = 10
-    max_studies: int = 16
-    study_deadline_seconds: float = 30.0
+    max_computations: int = 16
+    computation_deadline_seconds: float = 30.0
     max_connections: int = 1000
     header_seconds: float = 10.0
     idle_seconds: float = 75.0
@@ -100,7 +100,7 @@ class ServerSettings:
                 value=self.stop_grace_seconds,
                 fix="Give a number of seconds, 0 or more.",
             )
-        for name in ("deadline_seconds", "study_deadline_seconds", "header_seconds", "idle_seconds"):
+        for name in ("deadline_seconds", "computation_deadline_seconds", "header_seconds", "idle_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigurationError(
                     "is not allowed", setting=name, value=getattr(self, name), fix="Give a number of seconds above 0."

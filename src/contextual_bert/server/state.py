@@ -190,9 +190,9 @@ class Serving:
 
     @staticmethod
     def _post(catalogue: Catalogue | None, changes: Mapping[str, bool]) -> tuple[str, ...]:
-        strangers: tuple[str, ...] = ()
+        unknown: tuple[str, ...] = ()
         for stock in (True, False):
             items = [item for item, is_in_stock in changes.items() if is_in_stock is stock]
             if items and catalogue is not None:
-                strangers += catalogue.set_stock(items, stock)
-        return strangers
+                unknown += catalogue.set_stock(items, stock)
+        return unknown

@@ -85,12 +85,12 @@ def _check_question(given: Mapping[str, Any], is_asked: list[str]) -> None:
             value=given["truncation"],
             fix="Leave it out.",
         )
-    astray = [name for name in ("label", "pair") if given.get(name) is not None]
-    if astray:
+    misplaced = [name for name in ("label", "pair") if given.get(name) is not None]
+    if misplaced:
         raise ConfigurationError(
             "is not allowed: answers to questions are learned without",
-            setting=astray[0],
-            value=given[astray[0]],
+            setting=misplaced[0],
+            value=given[misplaced[0]],
             fix="Leave it out, or question and answer.",
         )
 

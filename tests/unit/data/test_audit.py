@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.data import SetPolicy, Split, audit, read_sets, split_by_customer, split_by_row, split_by_time
-from contextual_bert.data.column_codes import codes_of, words_of
+from contextual_bert.data.column_codes import codes_of, elements_as_text
 
 
 def customers_table(num_rows: int = 3000, num_customers: int = 1000) -> pa.Table:
@@ -172,5 +172,5 @@ def test_vectors_are_told_apart_by_their_numbers_and_places() -> None:
     codes = codes_of(vectors)
     assert codes[0] == codes[2]
     assert len({*codes.tolist()}) == 3
-    rows, words = words_of(vectors)
+    rows, words = elements_as_text(vectors)
     assert (len(rows), len(words)) == (0, 0)

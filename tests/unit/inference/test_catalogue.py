@@ -40,8 +40,8 @@ def test_columns_are_aligned_to_the_vocabulary() -> None:
     catalogue = shop()
     assert catalogue.prices.tolist() == pytest.approx([np.nan] * 4 + [20, np.nan, 40], nan_ok=True)
     assert ids(catalogue.is_known) == ["coat", "hat", "17"]
-    assert (catalogue.lacking, catalogue.strangers) == (("bag",), ("kilt",))
-    assert [line.split(" ")[2] for line in catalogue.findings()] == ["has", "lacks", "does"]
+    assert (catalogue.unlisted_items, catalogue.unknown_items) == (("bag",), ("kilt",))
+    assert [line.split(" ")[2] for line in catalogue.notes()] == ["has", "lacks", "does"]
     assert catalogue.record("17") == {name: column[0] for name, column in COLUMNS.items()}
     assert catalogue.record("bag") == catalogue.record("kilt") == catalogue.record("[PAD]") == {}
 
@@ -124,7 +124,7 @@ def test_without_a_column_of_that_name_the_one_that_holds_the_items_names_them()
     catalogue = Catalogue(pa.table(columns | {"price": [17, 18, 19], "note": [None] * 3}), VOCABULARY)
     assert catalogue.id_column == "sku"
     assert ids(catalogue.is_known) == ["coat", "hat"]
-    assert catalogue.findings()[:2] == [
+    assert catalogue.notes()[:2] == [
         "The column 'sku' names the items of the catalogue.",
         "The catalogue has no column 'in_stock': every item of it counts as in stock.",
     ]
@@ -230,7 +230,7 @@ def test_a_price_is_the_number_that_it_is_spelt_like(kind: pa.DataType) -> None:
     assert numbers is not None
     assert ids(numbers <= 6.39) == ["17"]
     assert ids(numbers == 16.99) == ["hat"]
-    assert catalogue.price_of_stranger("kilt") == 59.9
+    assert catalogue.price_of_unknown_item("kilt") == 59.9
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_cell_of_several_values_has_each_of_them(separator: str, tmp_path: Pat
     assert ids(found.has_one_of([f"bio{separator}sale"])) == ["coat"]  # the whole cell, as before
     assert ids(found.is_known) == ["coat", "hat", "bag"]
     assert found.known_among(["bio", "cheap"]) == {"bio"}
-    assert f"'labels' hold several values with {separator.strip()!r} between them" in catalogue.findings()[1]
+    assert f"'labels' hold several values with {separator.strip()!r} between them" in catalogue.notes()[1]
 
 
 def test_a_comma_separates_values_that_come_again_and_again() -> None:
@@ -271,7 +271,7 @@ def test_a_comma_separates_values_that_come_again_and_again() -> None:
     assert ids(again.has_one_of(["red"])) == ["coat", "hat", "17"]
     prose = shop(category=["A coat, warm", "A kilt, light", "A hat", "Shoes, for rain"])
     assert prose.attribute("category").parts is None
-    assert not any("several values" in line for line in prose.findings())
+    assert not any("several values" in line for line in prose.notes())
 
 
 LIMITS: list[tuple[Any, str, Any, list[str]]] = [
@@ -338,7 +338,7 @@ def test_prices_that_are_text() -> None:
 def test_a_catalogue_of_pandas() -> None:
     pd: Any = pytest.importorskip("pandas")
     frame = pd.DataFrame(COLUMNS)
-    assert Catalogue(frame, VOCABULARY).findings() == shop().findings()
+    assert Catalogue(frame, VOCABULARY).notes() == shop().notes()
     assert Catalogue(frame, VOCABULARY).prices.tolist() == pytest.approx(shop().prices.tolist(), nan_ok=True)
 
 
@@ -370,7 +370,7 @@ def test_a_catalogue_is_read_with_the_options_of_a_table(tmp_path: Path) -> None
     assert ids(catalogue.attribute("seit").within("at_least", "2016-01-01")) == ["coat", "hat"]
     assert ids(catalogue.attribute("Größe").within("above", 2.0)) == ["coat", "bag"]
     assert ids(catalogue.attribute("Größe").is_known) == ["coat", "bag"]
-    assert not [line for line in catalogue.findings() if "looks like" in line]
+    assert not [line for line in catalogue.notes() if "looks like" in line]
     frame = pa.table({"id": ["hat"], "price": ["1.070,46"], "seit": ["05.03.2016"]})
     same = Catalogue(frame, VOCABULARY, reading=reading)
     assert same.prices[4] == 1070.46
@@ -381,7 +381,7 @@ def test_a_catalogue_in_another_spelling_names_the_option(tmp_path: Path) -> Non
     path = tmp_path / "shop.csv"
     path.write_text(GERMAN.replace(";price;", ";cost;"), encoding="utf-8")
     catalogue = Catalogue(path, VOCABULARY)
-    told = " ".join(catalogue.findings())
+    told = " ".join(catalogue.notes())
     assert "The column 'Preis' looks like numbers, and is read as text: give --decimal ','" in told
     assert "The column 'seit' looks like dates: write 2016-03-05, or give --date-format '%d.%m.%Y'" in told
     with pytest.raises(DataError, match="give --decimal ','"):
@@ -394,7 +394,7 @@ def test_a_catalogue_in_another_spelling_names_the_option(tmp_path: Path) -> Non
     with pytest.raises(UnknownNameError, match=r"no attribute 'price'. Did you mean 'Preis'"):
         Catalogue(pa.table({"id": ["hat"], "Preis": [3.5]}), VOCABULARY).attribute("price")
     stock = Catalogue(pa.table({"id": ["hat"], "In Stock": ["yes"]}), VOCABULARY)
-    assert "Rename 'In Stock' where that is it." in " ".join(stock.findings())
+    assert "Rename 'In Stock' where that is it." in " ".join(stock.notes())
 
 
 def test_days_with_slashes_are_dates() -> None:

@@ -103,8 +103,8 @@ def test_the_first_piece_of_a_word_has_its_tag(minilm: Path) -> None:
     assert len(starts) > 1
     assert first["labels"][starts].tolist() == [0] + [-100] * (len(starts) - 1)
     assert first["labels"][[0, -1]].tolist() == [-100, -100]
-    words_of = encoded.word_starts[: len(ids)].tolist()
-    assert [word for word in words_of if word >= 0] == [0, 1, 2, 3]
+    word_numbers = encoded.word_starts[: len(ids)].tolist()
+    assert [word for word in word_numbers if word >= 0] == [0, 1, 2, 3]
     assert encoded.word_starts[len(ids) :].tolist() == [-1, 4, -1]
     batch = encoded.dataset.__getitems__([0, 1]).inputs()
     assert batch["labels"][1].tolist() == [-100, 1, -100] + [-100] * (len(ids) - 3)

@@ -24,7 +24,7 @@ def pipeline() -> CompletionPipeline:
 
 
 @pytest.mark.parametrize("name", [*RESERVED, "[CLS]", "[SEP]", "[pad]"])
-def test_it_counts_as_a_stranger(pipeline: CompletionPipeline, name: str) -> None:
+def test_it_counts_as_unknown(pipeline: CompletionPipeline, name: str) -> None:
     def answer(item: str) -> Any:
         return pipeline({"items": [item, "hat", "[MASK]"]}, top_k=3)
 

@@ -104,7 +104,7 @@ def test_the_names_and_codes_of_a_catalogue_are_spelt_as_in_the_file(tmp_path: P
         "id,price,version,weight\n" + "".join(f"{each},9.50,{each},{n}.50\n" for n, each in enumerate(VERSIONS))
     )
     catalogue = Catalogue(tmp_path / "shop.csv", Vocabulary(VERSIONS))
-    assert (catalogue.lacking, catalogue.strangers) == ((), ())
+    assert (catalogue.unlisted_items, catalogue.unknown_items) == ((), ())
     assert catalogue.prices.tolist() == [9.5] * 4
     version, weight = catalogue.attribute("version"), catalogue.attribute("weight")
     assert version.has_one_of(["10.10"]).tolist() == [False, True, False, False]

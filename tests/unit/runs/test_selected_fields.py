@@ -18,7 +18,7 @@ from contextual_bert.runs import SetCompletionTask, TextModelTask, attribute_run
 from contextual_bert.runs import selected_fields as selected
 from contextual_bert.runs.run_directory import load_metrics
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
-from contextual_bert.runs.text_baselines import LogisticBaseline, words_of
+from contextual_bert.runs.text_baselines import LogisticBaseline, contexts_as_text
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, QuestionAnswering, Recipe, SetCompletion
@@ -189,7 +189,7 @@ def test_texts_of_which_no_field_says_anything_have_all_missing(bert: Path) -> N
     assert chosen.processor.schema.silenced_names == ("noise", "level")
     context = chosen.datasets["test"].context
     assert {name: bool(is_missing(values.numpy()).all()) for name, values in context.items()} == {"noise": True}
-    words = words_of(cast(TextModelTask, chosen))["test"]
+    words = contexts_as_text(cast(TextModelTask, chosen))["test"]
     assert {name: bool((ids == 0).all()) for name, ids in words.items()} == {"noise": True}
 
 

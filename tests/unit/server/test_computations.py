@@ -249,11 +249,11 @@ def test_a_study_delays_no_completion_and_no_completion_a_study(tools: Any, held
 
 def test_studies_wait_in_a_bounded_queue_one_by_one(tools: Any, held: Any, metric: Any) -> None:
     async def run() -> list[httpx.Response]:
-        async with tools.served(tools.app(held, settings=ServerSettings(max_studies=2))) as client:
+        async with tools.served(tools.app(held, settings=ServerSettings(max_computations=2))) as client:
             asked = [asyncio.create_task(client.post(JOINTLY, json={"items": ["tie"]}))]
             assert await asyncio.to_thread(held.is_studying.wait, 30)
             asked += [asyncio.create_task(client.post(JOINTLY, json={"items": [name]})) for name in ("hat", "bag")]
-            while metric((await client.get("/metrics")).text, "queue_studies") < 2:
+            while metric((await client.get("/metrics")).text, "queue_computations") < 2:
                 await asyncio.sleep(0.01)
             refused = await client.post(EXPLAIN, json={"items": ["coat"]})
             held.gate.set()
@@ -261,9 +261,9 @@ def test_studies_wait_in_a_bounded_queue_one_by_one(tools: Any, held: Any, metri
             held.study_gate.set()
             answers = [refused, completed, *await asyncio.gather(*asked)]
             text = (await client.get("/metrics")).text
-        assert 'contextual_bert_study_seconds_count{kind="complete_jointly"} 3.0' in text
-        assert metric(text, "study_queue_seconds_count") == 3
-        assert metric(text, "queue_studies") == 0
+        assert 'contextual_bert_computation_seconds_count{kind="complete_jointly"} 3.0' in text
+        assert metric(text, "computation_queue_seconds_count") == 3
+        assert metric(text, "queue_computations") == 0
         return answers
 
     refused, *taken = asyncio.run(run())
@@ -303,7 +303,7 @@ def test_studies_that_were_taken_are_finished_and_no_more_are_taken(tools: Any, 
             asked = [
                 asyncio.create_task(client.post(JOINTLY, json={"items": [name]})) for name in ("tie", "hat", "bag")
             ]
-            while metric((await client.get("/metrics")).text, "queue_studies") < 2:
+            while metric((await client.get("/metrics")).text, "queue_computations") < 2:
                 await asyncio.sleep(0.01)
 
             async def late() -> None:
@@ -334,7 +334,7 @@ def test_a_study_keeps_the_version_under_which_it_came_in(tools: Any, held: Any,
             asked = [asyncio.create_task(client.post(JOINTLY, json=QUERY)) for _ in range(2)]
             asked.append(asyncio.create_task(client.post(EXPLAIN, json=QUERY)))
             assert await asyncio.to_thread(held.is_studying.wait, 30)
-            while metric((await client.get("/metrics")).text, "queue_studies") < 2:
+            while metric((await client.get("/metrics")).text, "queue_computations") < 2:
                 await asyncio.sleep(0.01)
             await asyncio.to_thread(app.serving.reload)
             asked.append(asyncio.create_task(client.post(JOINTLY, json=QUERY)))
@@ -406,7 +406,7 @@ def test_a_study_is_one_line_of_the_log(
 @pytest.mark.parametrize("flood", [10, 100])
 def test_clients_share_the_studies_fairly(tools: Any, held: Any, metric: Any, flood: int) -> None:
     async def run() -> tuple[list[int], list[int]]:
-        app = tools.app(held, settings=ServerSettings(max_studies=12))
+        app = tools.app(held, settings=ServerSettings(max_computations=12))
         async with tools.served(app) as client, AsyncExitStack() as stack:
 
             async def from_address(address: str) -> httpx.AsyncClient:
@@ -417,10 +417,10 @@ def test_clients_share_the_studies_fairly(tools: Any, held: Any, metric: Any, fl
             asked = [asyncio.create_task(greedy.post(JOINTLY, json={"items": ["tie"]}))]
             assert await asyncio.to_thread(held.is_studying.wait, 30)
             asked += [asyncio.create_task(greedy.post(JOINTLY, json={"items": ["hat"]})) for _ in range(flood)]
-            while metric((await client.get("/metrics")).text, "queue_studies") < min(flood, 12):
+            while metric((await client.get("/metrics")).text, "queue_computations") < min(flood, 12):
                 await asyncio.sleep(0.01)
             others = [asyncio.create_task(modest.post(JOINTLY, json={"items": ["bag"]})) for _ in range(2)]
-            while metric((await client.get("/metrics")).text, "queue_studies") < min(flood, 10) + 2:
+            while metric((await client.get("/metrics")).text, "queue_computations") < min(flood, 10) + 2:
                 await asyncio.sleep(0.01)
             held.study_gate.set()
             return [(await each).status_code for each in others], [(await each).status_code for each in asked]
@@ -448,4 +448,4 @@ def test_a_client_is_an_address_or_a_network(host: str, client: str) -> None:
 
 def test_the_process_gives_a_study_its_whole_deadline_to_finish() -> None:
     assert _seconds_to_finish(ServerSettings()) == 30
-    assert _seconds_to_finish(ServerSettings(study_deadline_seconds=90.5)) == 91
+    assert _seconds_to_finish(ServerSettings(computation_deadline_seconds=90.5)) == 91

@@ -117,10 +117,10 @@ def test_without_a_catalogue_there_are_no_attributes(tools: Any) -> None:
     (schema,) = get(tools, tools.make_pipeline(has_catalogue=False), "/v1/schema", max_completions=7)
     assert schema.json()["attributes"] == []
     limits = schema.json()["limits"]
-    assert {name: limits[name] for name in ("max_completions", "max_forward_passes", "max_studies")} == {
-        "max_completions": 7, "max_forward_passes": 1000, "max_studies": 16
+    assert {name: limits[name] for name in ("max_completions", "max_forward_passes", "max_computations")} == {
+        "max_completions": 7, "max_forward_passes": 1000, "max_computations": 16
     }  # fmt: skip
-    assert (limits["max_exact_fields"], limits["study_deadline_seconds"]) == (10, 30)
+    assert (limits["max_exact_fields"], limits["computation_deadline_seconds"]) == (10, 30)
     assert all(isinstance(value, int | float) for value in limits.values())
 
 

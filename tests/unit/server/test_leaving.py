@@ -46,7 +46,7 @@ class Client:
 @pytest.mark.parametrize("address", [JOINTLY, EXPLAIN])
 def test_a_study_whose_client_has_left_is_not_computed(tools: Any, held: Any, metric: Any, address: str) -> None:
     async def run() -> tuple[list[int | None], str]:
-        app = tools.app(held, settings=ServerSettings(max_studies=1))
+        app = tools.app(held, settings=ServerSettings(max_computations=1))
         async with tools.served(app) as client:
 
             async def counted(name: str) -> None:
@@ -58,7 +58,7 @@ def test_a_study_whose_client_has_left_is_not_computed(tools: Any, held: Any, me
             assert await asyncio.to_thread(held.is_studying.wait, 30)
             held.is_studying.clear()
             second = Client(app, "hat", address=address)
-            await counted("queue_studies")
+            await counted("queue_computations")
             assert await second.leave() is None
             third = Client(app, "bag")  # gets the only place, which was the second's
             await counted("dropped_total")

@@ -27,12 +27,12 @@ def test_of_what_was_said_stays_what_the_next_version_knows(tools: Any, tmp_path
         described = [{"name": name, "kind": kind, "values": None} for name, kind in kinds.items()]
         return {"features": described, "attributes": described}
 
-    def state(context: Any, conditions: list[str], **wishes: Any) -> dict[str, Any]:
+    def state(context: Any, conditions: list[str], **constraints: Any) -> dict[str, Any]:
         return {
             "people": [{"context": context}],
-            "places": [{"blank": True, "category": "coat"} if wishes["max_price"] else {"blank": True}],
-            "together": {"budget": wishes["max_price"]},
-            "wishes": {"conditions": [{"attribute": each} for each in conditions], **wishes},
+            "places": [{"blank": True, "category": "coat"} if constraints["max_price"] else {"blank": True}],
+            "together": {"budget": constraints["max_price"]},
+            "constraints": {"conditions": [{"attribute": each} for each in conditions], **constraints},
         }
 
     before, after = (

@@ -16,8 +16,8 @@ from contextual_bert.context.kinds.feature import (
     Finding,
     InferenceSettings,
     default_embedding_size,
-    explain,
     register_kind,
+    validation_sentences,
 )
 from contextual_bert.context.kinds.multi_categorical import MULTI_EMPTY, MULTI_RESERVED, MULTI_UNKNOWN, MultiCategorical
 from contextual_bert.context.kinds.numerical import Numerical, bin_names, edge_names
@@ -46,8 +46,8 @@ __all__ = [
     "bin_names",
     "default_embedding_size",
     "edge_names",
-    "explain",
     "register_kind",
+    "validation_sentences",
 ]
 
 for _kind in (Categorical, MultiCategorical, Numerical, Vector):

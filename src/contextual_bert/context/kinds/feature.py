@@ -260,7 +260,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
                 super().__init__(**settings)
             except ValidationError as error:
                 label = f"feature {settings.get('name')!r}"
-                raise SchemaError(explain(error, label, known=type(self).model_fields)) from None
+                raise SchemaError(validation_sentences(error, label, known=type(self).model_fields)) from None
 
     @field_validator("name")
     @classmethod
@@ -494,7 +494,7 @@ def register_kind(kind: type[Feature]) -> type[Feature]:
     return kind
 
 
-def explain(error: ValidationError, label: str, *, known: Mapping[str, object]) -> str:
+def validation_sentences(error: ValidationError, label: str, *, known: Mapping[str, object]) -> str:
     """Return pydantic's findings as sentences: the place, the problem, and the nearest allowed key.
 
     Args:

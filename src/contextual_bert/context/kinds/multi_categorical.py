@@ -31,7 +31,7 @@ from contextual_bert.context.kinds.feature import (
 )
 from contextual_bert.context.kinds.listed import ListedFeature, infer_values, too_rare
 from contextual_bert.context.printed_lists import as_lists, read_cell
-from contextual_bert.context.raw_values import SINGLE_TYPES, plain
+from contextual_bert.context.raw_values import SINGLE_TYPES, none_if_missing
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import DataError
 
@@ -153,7 +153,7 @@ class MultiCategorical(ListedFeature, frozen=True):
                 f"{value!r:.80} is a {type(value).__name__}, not a list",
                 fix='Give a list of values such as ["a", "b"]; [] says that it is known to be empty.',
             )
-        return [None if element is None else self.read_single(element) for element in map(plain, value)]
+        return [None if element is None else self.read_single(element) for element in map(none_if_missing, value)]
 
     @property
     def example(self) -> object:

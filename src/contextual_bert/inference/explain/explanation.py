@@ -264,8 +264,8 @@ def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
     yield from asked.context_notes
     yield from answer["notes"]
     if answer["unknown_items"]:
-        strangers = ", ".join(answer["unknown_items"])
-        yield f"Unknown items, of which the model knows only that something is there: {strangers}."
+        unknown = ", ".join(answer["unknown_items"])
+        yield f"Unknown items, of which the model knows only that something is there: {unknown}."
     absent = [name for name in asked.context if name not in {feature.name for feature in features}]
     if absent:
         yield f"Not given, so without a contribution: {', '.join(absent)}."

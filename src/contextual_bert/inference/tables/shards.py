@@ -283,14 +283,14 @@ def unknown_lines(table: pa.Table, pipeline: BaseCompletionPipeline, settings: B
     lists = item_lists(table, settings.items, separator)
     names = lists.flatten()
     vocabulary = pa.concat_arrays([pipeline.processor.items.array, pa.array([MASK], pa.string())])
-    num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
-    if 0 < num_strangers == len(names):
+    num_unknown = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
+    if 0 < num_unknown == len(names):
         raise DataError(
             f"none of the {len(names):,} items is known to the model, such as {names[0].as_py()!r}",
             column=settings.items,
             fix="Name the column and the separator that the run was trained with.",
         )
-    lines = [f"{num_strangers:,} of {len(names):,} items are unknown to the model"] if num_strangers else []
+    lines = [f"{num_unknown:,} of {len(names):,} items are unknown to the model"] if num_unknown else []
     lines += unlike_training(column, lists, pipeline)
     taken = [name for name in constraint_keys() if name in table.column_names and name not in context_columns(pipeline)]
     if taken:
@@ -343,9 +343,9 @@ def check_manifest(output: Path, text: str) -> None:
     """Raise ConfigurationError where another manifest stands in the folder, or files without one."""
     path = output / MANIFEST
     if not path.exists():
-        strangers = sorted(entry.name for entry in output.glob("part-*"))
-        if strangers:
-            raise ConfigurationError(f"{output} holds {strangers[0]} of something else", fix="Give another --output.")
+        others = sorted(entry.name for entry in output.glob("part-*"))
+        if others:
+            raise ConfigurationError(f"{output} holds {others[0]} of something else", fix="Give another --output.")
         return
     here = json.loads(text)
     try:

@@ -48,8 +48,8 @@ from contextual_bert.runs.text_baselines import (
     check_baseline,
     check_room,
     config_of,
+    contexts_as_text,
     processor_of,
-    words_of,
 )
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_starts import (
@@ -444,7 +444,7 @@ class TextModelTask(TextData, Task):
 
     @cached_property
     def _words(self) -> dict[str, dict[str, Tensor]]:
-        return words_of(self)
+        return contexts_as_text(self)
 
     def label_fields(self) -> dict[str, Any]:
         """Return the fields of the config that name the labels; none without labels."""

@@ -26,13 +26,13 @@ export function showSet(places, categories, edit) {
     }
     const number = ++blanks;
     const onchange = (event) => edit.categorise(position, event.target.value);
-    const wish = categories.length ? choice(categories, { selected: place.category ?? "", empty: "anything", onchange }) : null;
-    wish?.setAttribute("aria-label", `What blank ${number} may be`);
+    const category = categories.length ? choice(categories, { selected: place.category ?? "", empty: "anything", onchange }) : null;
+    category?.setAttribute("aria-label", `What blank ${number} may be`);
     return make(
       "li",
       { class: "card blank", "aria-label": `Blank ${number}` },
       make("div", { class: "studio" }, make("span", { "aria-hidden": "true" }, "?")),
-      make("div", { class: "facts" }, make("strong", {}, `Blank ${number}`), wish),
+      make("div", { class: "facts" }, make("strong", {}, `Blank ${number}`), category),
       make(
         "div",
         { class: "row actions" },

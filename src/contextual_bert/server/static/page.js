@@ -9,7 +9,7 @@ import { eachByItself, wholeSets } from "./results.js";
 import { setUpTheme } from "./theme.js";
 import { fit } from "./versions.js";
 import { showWhy } from "./why.js";
-import { constraintsOf, noWishes, showWishes } from "./wishes.js";
+import { queryConstraints, noConstraints, showConstraints } from "./constraints.js";
 
 const MASK = "[MASK]";
 const TOP = 5;
@@ -21,7 +21,7 @@ const state = {
   ],
   hasTwo: false,
   places: [],
-  wishes: noWishes(),
+  constraints: noConstraints(),
   guidance: 1,
   mode: "each",
   together: { budget: "", num_completions: 3, diversity: 1 },
@@ -38,7 +38,7 @@ function queryFor(person) {
   const query = {
     items: state.places.map((place) => (place.blank ? MASK : place.item)),
     context: person.context,
-    ...constraintsOf(state.wishes, blanks()),
+    ...queryConstraints(state.constraints, blanks()),
   };
   if (state.guidance !== 1) query.guidance = state.guidance;
   if (state.mode === "together" && state.together.budget !== "") query.budget = Number(state.together.budget);
@@ -96,7 +96,7 @@ async function describe(answers) {
   const said = () => JSON.stringify(items.map(api.itemOf));
   const before = said();
   const proposals = answers.flatMap(({ answer }) => (answer ? proposed(answer) : []));
-  await api.describe([...items, ...proposals, ...state.wishes.owned, ...state.wishes.deny], schema.limits.max_page).catch(() => {});
+  await api.describe([...items, ...proposals, ...state.constraints.owned, ...state.constraints.deny], schema.limits.max_page).catch(() => {});
   if (said() !== before) keepingFocus(find("set"), drawSet);
 }
 
@@ -176,8 +176,8 @@ const actions = {
 };
 
 function refuse(key, item) {
-  if (!state.wishes[key].includes(item)) state.wishes[key].push(item);
-  drawWishes();
+  if (!state.constraints[key].includes(item)) state.constraints[key].push(item);
+  drawConstraints();
   find("answers-title").focus();
   soon();
 }
@@ -213,13 +213,13 @@ async function startOver() {
   const places = [...new Set([Math.floor(total / 3), Math.floor((2 * total) / 3)])].filter((place) => place < total);
   const pages = await Promise.all(places.map((offset) => api.findItems("", 1, { offset })));
   state.places = [...pages.map(({ items: [found] }) => ({ item: found.item })), { blank: true }];
-  state.wishes = noWishes();
+  state.constraints = noConstraints();
   drawSet();
-  drawWishes();
+  drawConstraints();
   soon();
 }
 
-const drawWishes = () => showWishes(schema, state.wishes, soon);
+const drawConstraints = () => showConstraints(schema, state.constraints, soon);
 
 function drawMode() {
   const { is_available, reason } = capability("complete_jointly");
@@ -244,7 +244,7 @@ function draw() {
     people: drawPeople,
     guidance: () => showGuidance(state, capability("guidance"), soon),
     together: () => showTogether(schema, state.together, soon),
-    wishes: drawWishes,
+    constraints: drawConstraints,
     set: drawSet,
   };
   for (const [id, drawPart] of Object.entries(parts)) keepingFocus(find(id), drawPart);

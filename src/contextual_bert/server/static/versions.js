@@ -9,10 +9,10 @@ export function fit(state, before, after) {
   for (const { context } of state.people) {
     for (const name of Object.keys(context)) if (!stays("features", name)) delete context[name];
   }
-  const { wishes } = state;
-  wishes.conditions = wishes.conditions.filter((each) => stays("attributes", each.attribute));
-  if (!stays("attributes", wishes.at_most_one_per)) wishes.at_most_one_per = "";
+  const { constraints } = state;
+  constraints.conditions = constraints.conditions.filter((each) => stays("attributes", each.attribute));
+  if (!stays("attributes", constraints.at_most_one_per)) constraints.at_most_one_per = "";
   if (!stays("attributes", "category")) state.places.forEach((place) => delete place.category);
-  if (!stays("attributes", "price")) wishes.max_price = state.together.budget = "";
-  if (!after.attributes.length) wishes.in_stock = false;
+  if (!stays("attributes", "price")) constraints.max_price = state.together.budget = "";
+  if (!after.attributes.length) constraints.in_stock = false;
 }

@@ -3,34 +3,34 @@
 import { nameOf } from "./cards.js";
 import { button, choice, field, find, make, rounded, tickChips } from "./dom.js";
 
-export const noWishes = () => ({ in_stock: false, max_price: "", at_most_one_per: "", conditions: [], owned: [], deny: [] });
+export const noConstraints = () => ({ in_stock: false, max_price: "", at_most_one_per: "", conditions: [], owned: [], deny: [] });
 
-// The keys that these wishes have in a query; blanks: the places of the set that are open.
-export function constraintsOf(wishes, blanks) {
+// The keys that these constraints have in a query; blanks: the places of the set that are open.
+export function queryConstraints(constraints, blanks) {
   const where = [];
   blanks.forEach((place, blank) => {
     if (place.category) where.push({ attribute: "category", equals: place.category, blank });
   });
-  for (const { attribute, relation, values } of wishes.conditions) {
+  for (const { attribute, relation, values } of constraints.conditions) {
     if (!values.length) continue;
     const value = relation === "at_most" || relation === "at_least" ? Number(values[0]) : values;
     where.push({ attribute, [relation]: value });
   }
   const asked = {};
   if (where.length) asked.where = where;
-  if (wishes.in_stock) asked.in_stock = true;
-  if (wishes.max_price !== "") asked.max_price = Number(wishes.max_price);
-  if (wishes.at_most_one_per) asked.at_most_one_per = wishes.at_most_one_per;
-  for (const key of ["owned", "deny"]) if (wishes[key].length) asked[key] = [...wishes[key]];
+  if (constraints.in_stock) asked.in_stock = true;
+  if (constraints.max_price !== "") asked.max_price = Number(constraints.max_price);
+  if (constraints.at_most_one_per) asked.at_most_one_per = constraints.at_most_one_per;
+  for (const key of ["owned", "deny"]) if (constraints[key].length) asked[key] = [...constraints[key]];
   return asked;
 }
 
 const NAMES = new Set(["id", "item", "name", "image_url", "image", "picture"]); // of one item each
 
-export function showWishes(schema, wishes, change) {
+export function showConstraints(schema, constraints, change) {
   const attributes = schema.attributes.filter((each) => !NAMES.has(each.name));
   const redraw = (focus) => {
-    showWishes(schema, wishes, change);
+    showConstraints(schema, constraints, change);
     if (focus) find(focus)?.focus();
     change();
   };
@@ -38,9 +38,9 @@ export function showWishes(schema, wishes, change) {
   if (attributes.length) {
     const stock = make("input", {
       type: "checkbox",
-      checked: wishes.in_stock,
+      checked: constraints.in_stock,
       onchange: (event) => {
-        wishes.in_stock = event.target.checked;
+        constraints.in_stock = event.target.checked;
         change();
       },
     });
@@ -51,10 +51,10 @@ export function showWishes(schema, wishes, change) {
       type: "number",
       min: 0,
       step: "any",
-      value: wishes.max_price,
+      value: constraints.max_price,
       placeholder: "any",
       oninput: (event) => {
-        wishes.max_price = event.target.value;
+        constraints.max_price = event.target.value;
         change();
       },
     });
@@ -63,26 +63,26 @@ export function showWishes(schema, wishes, change) {
   const grouping = attributes.filter((each) => each.values && each.kind !== "list").map((each) => each.name);
   if (grouping.length) {
     const onchange = (event) => {
-      wishes.at_most_one_per = event.target.value;
+      constraints.at_most_one_per = event.target.value;
       change();
     };
-    const one = choice(grouping, { selected: wishes.at_most_one_per, empty: "no limit", onchange });
+    const one = choice(grouping, { selected: constraints.at_most_one_per, empty: "no limit", onchange });
     controls.push(field("one-per", "At most one per", one));
   }
   const usable = attributes.filter((each) => each.values || each.kind === "number");
-  const rows = wishes.conditions.map((condition, index) => conditionRow(condition, index, usable, wishes, redraw, change));
+  const rows = constraints.conditions.map((condition, index) => conditionRow(condition, index, usable, constraints, redraw, change));
   const add = () => {
-    wishes.conditions.push(newCondition(usable[0]));
-    redraw(`condition-${wishes.conditions.length - 1}`);
+    constraints.conditions.push(newCondition(usable[0]));
+    redraw(`condition-${constraints.conditions.length - 1}`);
   };
-  find("wishes").replaceChildren(
+  find("constraints").replaceChildren(
     controls.length
       ? make("div", { class: "fields" }, ...controls)
       : make("p", { class: "quiet" }, "Started with a catalogue (--catalogue items.parquet), this server also knows prices, stock and attributes."),
     ...rows,
     make("div", { class: "row" }, usable.length ? button("Add a condition", add) : null),
-    ...list(wishes, "owned", "She owns", redraw),
-    ...list(wishes, "deny", "Never", redraw),
+    ...list(constraints, "owned", "She owns", redraw),
+    ...list(constraints, "deny", "Never", redraw),
   );
 }
 
@@ -92,12 +92,12 @@ const newCondition = (attribute) => ({
   values: [],
 });
 
-function conditionRow(condition, index, attributes, wishes, redraw, change) {
+function conditionRow(condition, index, attributes, constraints, redraw, change) {
   const attribute = attributes.find((each) => each.name === condition.attribute);
   const which = choice(attributes.map((each) => each.name), {
     selected: condition.attribute,
     onchange: (event) => {
-      wishes.conditions[index] = newCondition(attributes.find((each) => each.name === event.target.value));
+      constraints.conditions[index] = newCondition(attributes.find((each) => each.name === event.target.value));
       redraw(`condition-${index}`);
     },
   });
@@ -116,8 +116,8 @@ function conditionRow(condition, index, attributes, wishes, redraw, change) {
     Object.entries(relations).map(([value, text]) => make("option", { value, selected: value === condition.relation }, text)),
   );
   const drop = () => {
-    wishes.conditions.splice(index, 1);
-    redraw("wishes-title");
+    constraints.conditions.splice(index, 1);
+    redraw("constraints-title");
   };
   return make(
     "fieldset",
@@ -149,14 +149,14 @@ function valueBox(condition, attribute, index, change) {
   });
 }
 
-function list(wishes, key, title, redraw) {
-  if (!wishes[key].length) return [];
-  const chips = wishes[key].map((item) =>
+function list(constraints, key, title, redraw) {
+  if (!constraints[key].length) return [];
+  const chips = constraints[key].map((item) =>
     button(
       `${nameOf(item)} ×`,
       () => {
-        wishes[key] = wishes[key].filter((each) => each !== item);
-        redraw("wishes-title");
+        constraints[key] = constraints[key].filter((each) => each !== item);
+        redraw("constraints-title");
       },
       { class: "chip removable", "aria-label": `${title} no longer: ${nameOf(item)}` },
     ),

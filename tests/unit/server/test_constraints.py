@@ -10,17 +10,17 @@ from contextual_bert.inference import Catalogue, CompletionPipeline
 
 # Given is the schema; out goes what can be chosen under "At most one per".
 OFFERED = """
-import { noWishes, showWishes } from "./wishes.js";
+import { noConstraints, showConstraints } from "./constraints.js";
 
 const element = (tag) => ({
   tag, children: [], setAttribute() {}, addEventListener() {}, append(...more) { this.children.push(...more); },
   replaceChildren(...all) { this.children = all; },
 });
-const wishes = element("section");
-globalThis.document = { createElement: element, getElementById: () => wishes };
-showWishes(given, noWishes(), () => {});
+const constraints = element("section");
+globalThis.document = { createElement: element, getElementById: () => constraints };
+showConstraints(given, noConstraints(), () => {});
 const all = (each) => [each, ...(each.children ?? []).flatMap(all)];
-const select = all(wishes).find((each) => each.id === "one-per");
+const select = all(constraints).find((each) => each.id === "one-per");
 console.log(JSON.stringify(select.children.map((each) => each.value)));
 """
 
