@@ -26,7 +26,7 @@ from contextual_bert.training import Tagging
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 from studies.commands import run_command, text_command
-from studies.text_rows import (
+from studies.text_grid import (
     ATTRIBUTE_TRAINING,
     METHODS,
     NEW_BLOCKS,

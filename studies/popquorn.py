@@ -15,7 +15,7 @@ from contextual_bert.training import Classification
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 from studies.commands import run_command, text_command
-from studies.text_rows import (
+from studies.text_grid import (
     ATTENTION_BIAS,
     ATTRIBUTE_TRAINING,
     LABEL_BASELINES,

@@ -13,7 +13,7 @@ from contextual_bert.training import Classification, Recipe
 from studies.commands import run_command, text_command
 from studies.popquorn import COMMENT, DEMOGRAPHICS, GRADE, MAIN, POPULARITY, READER, TEXT, card, read
 from studies.popquorn import SIZES as SIZES_BY_TEXT
-from studies.text_rows import FIELD_DROPOUT
+from studies.text_grid import FIELD_DROPOUT
 from studies.text_study import TextBenchmark
 
 # Of readers never seen, their demographics mislead a model that has them whole in every example, see docs/log.md: what

@@ -77,7 +77,7 @@ def command(
     best = next((recipes[name] for name in found.ranking() if keeps_weights(recipes[name])), None)
     if best is not None:
         remark(*without_weights(found.ranking()[0], best))
-        next_commands(["attribute" if has_context(best) else "evaluate", str(folder / "runs" / best.label / "seed-0")])
+        next_commands(["importance" if has_context(best) else "evaluate", str(folder / "runs" / best.label / "seed-0")])
 
 
 if __name__ == "__main__":

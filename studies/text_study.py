@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.data import read_table, table_digest
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Run, Study
 from contextual_bert.runs import TextModelTask, prepare
@@ -26,7 +26,7 @@ from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.runs.text_baselines import baselines_of
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
-from studies.text_rows import RowSettings, text_rows
+from studies.text_grid import RowSettings, text_rows
 
 DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
 

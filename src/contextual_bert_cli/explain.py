@@ -72,4 +72,4 @@ def command(
         show_text(found.to_markdown())
     else:
         show(found.to_rich())
-    next_commands(["attribute", str(directory)])
+    next_commands(["importance", str(directory)])

@@ -14,7 +14,7 @@ def command(*, output_format: options.FormatChoice = "table") -> None:
     """Count the parameters of every method in the paper's setting, beside the numbers of the paper's Table 1."""
 
     from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
-    from contextual_bert.models.parameters import table1
+    from contextual_bert.models.parameter_count import table1
 
     checked_format(output_format)
     rows = table1()

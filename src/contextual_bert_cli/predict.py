@@ -267,7 +267,7 @@ def write_predictions(
         reading: how the file is read.
     """
     from contextual_bert.data import read_table, reading_lines, write_table
-    from contextual_bert.data.columns import check_free, checked_column
+    from contextual_bert.data.checked_columns import check_free, checked_column
     from contextual_bert.data.readers import without_gaps
     from contextual_bert.data.reading_notes import reading_notes, rows_of_file
     from contextual_bert.errors import UnknownNameError

@@ -15,7 +15,7 @@ from contextual_bert.data.policies import SetPolicy
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.options import GROUPS, DeclaredOption, declared_options
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.settings import SettingsWithOptions
+from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS, SetCompletion
 from contextual_bert_cli.option_values import assigned, listed, number_or_all
 

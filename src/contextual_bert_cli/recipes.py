@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contextual_bert.options import declared_options
-from contextual_bert.training.settings import SettingsWithOptions
+from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS
 from contextual_bert_cli.option_values import listed
 from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of

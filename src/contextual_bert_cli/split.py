@@ -119,7 +119,7 @@ def command(
         reading_lines,
     )
     from contextual_bert.data.audit import same_customer
-    from contextual_bert.data.columns import checked_column
+    from contextual_bert.data.checked_columns import checked_column
     from contextual_bert.data.groups import placing, separator_of_cells
     from contextual_bert.data.readers import without_gaps
     from contextual_bert.data.splits import PARTS, check_fractions

@@ -146,6 +146,13 @@ def test_nothing_unsafe(path: Path) -> None:
     assert not [f"{place(path, node)} {reason}" for node in ast.walk(tree) if (reason := unsafe(node))]
 
 
+def test_a_file_name_means_one_thing() -> None:
+    """Each file has a name of its own, but for the same role in two packages: a command and what it does, say."""
+    same_role = {"export", "importance", "options", "question_answering", "registry", "set_completion", "world"}
+    names = [path.stem for path in FILES if path.stem != "__init__"]
+    assert {name for name in names if names.count(name) > 1} == same_role
+
+
 def test_no_drawer_for_everything() -> None:
     names = {"utils", "util", "helpers", "misc", "common"}
     assert not [place(path) for path in SOURCE.rglob("*") if path.stem in names]

@@ -146,7 +146,7 @@ def test_auto_classes_know_the_model_in_any_order(imports: str, names: list[str]
 # Each list of commands is run in one process: what one of them imports is seen at the end.
 WRONG_PATHS = [
     "evaluate no-such-run",
-    "attribute no-such-run",
+    "importance no-such-run",
     "explain no-such-run --set a --context {} --item b",
     "export no-such-run",
     "complete no-such-run --set a --context {}",

@@ -342,7 +342,7 @@ def test_what_is_no_run_directory(command: Any, finished: Path, tmp_path: Path) 
     refused(command("evaluate", tmp_path), "'bag'", "no weights")
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "attribute", "export"])
+@pytest.mark.parametrize("verb", ["evaluate", "importance", "export"])
 def test_a_file_in_the_place_of_a_folder_is_found_before_anything_is_computed(
     command: Any, finished: Path, tmp_path: Path, verb: str
 ) -> None:
@@ -370,26 +370,29 @@ def test_faulty_evaluations(command: Any, table: Path, finished: Path, tmp_path:
     assert [each.name for each in tmp_path.iterdir()] == ["other.parquet"]
 
 
-def test_faulty_attributions(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
+def test_faulty_importances(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
     output = ("--output", tmp_path / "out")
-    refused(command("attribute", finished, "--part", "tst", *output), "tst", "Did you mean 'test'", At("--part"))
-    refused(command("attribute", finished, "--format", "jsn", *output), "jsn", "Did you mean 'json'", At("--format"))
-    refused(command("attribute", finished, "--permutations", 0, *output), "--permutations")
+    refused(command("importance", finished, "--part", "tst", *output), "tst", "Did you mean 'test'", At("--part"))
+    refused(command("importance", finished, "--format", "jsn", *output), "jsn", "Did you mean 'json'", At("--format"))
+    refused(command("importance", finished, "--permutations", 0, *output), "--permutations")
     refused(
-        command("attribute", finished, "--data", tmp_path / "no.parquet", *output),
+        command("importance", finished, "--data", tmp_path / "no.parquet", *output),
         "no.parquet",
         "no such file",
         At("no.parquet"),
     )
-    refused(command("attribute", tmp_path / "nowhere", *output), "nowhere", "does not exist", "--output of train")
+    refused(command("importance", tmp_path / "nowhere", *output), "nowhere", "does not exist", "--output of train")
     other = tmp_path / "other.parquet"
     pq.write_table(pq.read_table(table).slice(0, 50), other)
     refused(
-        command("attribute", finished, "--data", other, "--part", "test", *output), "which split", "--split", At("part")
+        command("importance", finished, "--data", other, "--part", "test", *output),
+        "which split",
+        "--split",
+        At("part"),
     )
     run = tmp_path / "none"
     assert command("train", table, *command.small, "--conditioning", "none", "--output", run).exit_code == 0
-    refused(command("attribute", run, *output), "--conditioning none", "reads no context", "another method")
+    refused(command("importance", run, *output), "--conditioning none", "reads no context", "another method")
     assert {each.name for each in tmp_path.iterdir()} == {"other.parquet", "none"}
 
 
@@ -444,9 +447,9 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert result.exit_code == 2
     assert "No space is left" in result.stderr
     assert list((tmp_path / "report").iterdir()) == []
-    result = command("attribute", finished, "--output", tmp_path / "attribution")
+    result = command("importance", finished, "--output", tmp_path / "importance")
     assert result.exit_code == 2
-    assert list((tmp_path / "attribution").iterdir()) == []
+    assert list((tmp_path / "importance").iterdir()) == []
     result = command("world", "generate", "--items", 60, "--outfits", 50, "--output", tmp_path / "world")
     refused(result, *advice)
     assert list((tmp_path / "world").iterdir()) == []
@@ -626,7 +629,7 @@ def test_a_full_disk_leaves_no_half_predictions(
     assert [each.name for each in tmp_path.iterdir()] == ["reviews.parquet"]
 
 
-@pytest.mark.parametrize("name", ["evaluate", "attribute", "export"])
+@pytest.mark.parametrize("name", ["evaluate", "importance", "export"])
 def test_a_place_for_no_file_is_told_before_the_work(
     command: Any, finished: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -178,16 +178,16 @@ def test_evaluate_on_another_table_counts_unknown_items(
     assert report.num_rows == sum(len(row) for row in items.to_pylist()) - 20
 
 
-def test_attribute_takes_each_feature_from_the_run(command: Any, finished: Path, tmp_path: Path) -> None:
+def test_importance_takes_each_feature_from_the_run(command: Any, finished: Path, tmp_path: Path) -> None:
     options = ("--permutations", 2, "--device", "cpu", "--output", tmp_path / "out")
-    result = command("attribute", finished, *options)
+    result = command("importance", finished, *options)
     assert result.exit_code == 0, result.output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "attribution.json",
-        "attribution.md",
-        "attribution.png",
+        "importance.json",
+        "importance.md",
+        "importance.png",
     }
-    found = FeatureImportances.from_json((tmp_path / "out" / "attribution.json").read_text("utf-8"))
+    found = FeatureImportances.from_json((tmp_path / "out" / "importance.json").read_text("utf-8"))
     assert found.num_permutations == 2
     features = [row.feature for row in found.rows]
     assert features[0] == "all features"
@@ -199,8 +199,8 @@ def test_attribute_takes_each_feature_from_the_run(command: Any, finished: Path,
     assert "the test part of the split that the run was trained with" in result.stderr
 
 
-def test_attribute_on_another_part_for_people_and_programs(command: Any, finished: Path) -> None:
-    part = ("attribute", finished, "--part", "validation", "--device", "cpu")
+def test_importance_on_another_part_for_people_and_programs(command: Any, finished: Path) -> None:
+    part = ("importance", finished, "--part", "validation", "--device", "cpu")
     found = FeatureImportances.from_json(command(*part, "--format", "json").stdout)
     before = json.loads((finished / "metrics.json").read_text("utf-8"))["validation"]
     assert found.num_rows == before["num_rows"]

@@ -54,7 +54,7 @@ def test_a_run_evaluates_and_attributes_its_own_long_table(command, run: Path, t
     result = command("evaluate", run, "--format", "json", "--device", "cpu")
     assert result.exit_code == 0, result.output
     assert "the test part of the split that the run was trained with" in result.output
-    assert command("attribute", run, "--device", "cpu").exit_code == 0
+    assert command("importance", run, "--device", "cpu").exit_code == 0
 
 
 def test_a_long_table_is_completed_a_row_a_group(command, run: Path, long_table: Path, tmp_path: Path) -> None:

@@ -144,9 +144,9 @@ def test_a_table_that_cannot_be_split_gets_no_command(command: Any, tmp_path: Pa
     assert "give it other shares" in result.stderr
 
 
-def test_what_is_attributed_is_what_is_evaluated_next(command: Any, finished: Path, table: Path) -> None:
+def test_what_is_measured_is_what_is_evaluated_next(command: Any, finished: Path, table: Path) -> None:
     options = ("--data", table, "--part", "validation", "--device", "cpu")
-    (evaluate,) = next_of(command("attribute", finished, *options))
+    (evaluate,) = next_of(command("importance", finished, *options))
     assert evaluate[:6] == ["evaluate", str(finished), "--data", str(table), "--part", "validation"]
 
 

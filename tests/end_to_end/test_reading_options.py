@@ -145,7 +145,7 @@ def test_another_spelling_of_the_same_rows_is_evaluated_and_completed_alike(
         part = ("--part", "all") if name == "plain" else ()
         evaluated = command("evaluate", run, *common, *part, "--format", "json")
         assert evaluated.exit_code == 0, evaluated.output
-        attributed = command("attribute", run, *common, *part, "--format", "json")
+        attributed = command("importance", run, *common, *part, "--format", "json")
         assert attributed.exit_code == 0, attributed.output
         completed = command("complete", run, *common, "--output", tmp_path / name)
         assert completed.exit_code == 0, completed.output
@@ -155,7 +155,7 @@ def test_another_spelling_of_the_same_rows_is_evaluated_and_completed_alike(
     assert found["german"] == found["plain"]
 
 
-@pytest.mark.parametrize("name", ["evaluate", "attribute"])
+@pytest.mark.parametrize("name", ["evaluate", "importance"])
 def test_how_a_file_is_written_needs_a_file(command: Any, spellings: tuple[Path, Path, Path], name: str) -> None:
     result = command(name, spellings[0], "--decimal", ",")
     assert result.exit_code == 2

@@ -211,13 +211,13 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     assert "its middle was not read" in ok(command("predict", run, "--text", LONG)).stderr
     next_steps = ok(command("evaluate", run)).stderr
     assert f"contextual-bert predict {run}" in next_steps
-    attribution = ok(command("attribute", run, "--output", own_texts / "attribution", "--format", "json"))
-    assert [row.feature for row in FeatureImportances.from_json(attribution.stdout).rows] == ["all features", "sex"]
-    page = (own_texts / "attribution" / "attribution.md").read_text("utf-8")
+    importance = ok(command("importance", run, "--output", own_texts / "importance", "--format", "json"))
+    assert [row.feature for row in FeatureImportances.from_json(importance.stdout).rows] == ["all features", "sex"]
+    page = (own_texts / "importance" / "importance.md").read_text("utf-8")
     num_texts = len(evaluated_rows(run))
     assert page.startswith(f"## What the model takes from each feature: {num_texts} labels of {num_texts} texts\n")
     for words, refused in {
-        "is for sets of items, and this is for labels of texts": command("attribute", run, "--items", "review"),
+        "is for sets of items, and this is for labels of texts": command("importance", run, "--items", "review"),
         "not on pairs of them. Leave --pair out": command("predict", run, "--text", "word1", "--pair", "word2"),
         "Use it with TextPipeline, or contextual-bert predict.": command("export", run),
         "ContextualBertForMaskedLM for sets of items.": command("complete", run, "--set", "word1"),

@@ -29,7 +29,7 @@ from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, Recipe
 from studies import addresses, crossner, popquorn, popquorn_readers
 from studies.crossner import DOMAINS, FILES, SINGLE
-from studies.text_rows import FIELD_DROPOUT, LORA, METHODS, RowSettings, text_rows
+from studies.text_grid import FIELD_DROPOUT, LORA, METHODS, RowSettings, text_rows
 from studies.text_study import (
     TextBenchmark,
     TextSize,

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from contextual_bert.baselines.bag import IGNORED_LABEL
 from contextual_bert.baselines.crf import LinearChainCRF
-from contextual_bert.baselines.text import (
+from contextual_bert.baselines.label_model import (
     LabelModel,
     TextClassifier,
     TextHead,

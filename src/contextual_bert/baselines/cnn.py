@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from contextual_bert.baselines.text import TextClassifier, in_front
+from contextual_bert.baselines.label_model import TextClassifier, in_front
 from contextual_bert.context import FeatureLayout
 
 FILTER_WIDTHS = (3, 4, 5)  # tokens; Kim (2014), section 3.1

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines.bag import IGNORED_LABEL
-from contextual_bert.baselines.text import in_front
+from contextual_bert.baselines.label_model import in_front
 from contextual_bert.errors import ConfigurationError
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.text import LabelModel, TextClassifier, TextHead
+from contextual_bert.baselines.label_model import LabelModel, TextClassifier, TextHead
 from contextual_bert.context import ContextEncoder, FeatureLayout
 
 DROPOUT = 0.1  # BERT's: of a text's vector, and in new layers

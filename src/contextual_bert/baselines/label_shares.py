@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.baselines.shares import Observations, ShareModel
-from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from contextual_bert.baselines.text import TextClassifier
+from contextual_bert.baselines.label_model import TextClassifier
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 

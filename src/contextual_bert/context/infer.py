@@ -30,7 +30,7 @@ from contextual_bert.context.kinds.feature import count_distinct, count_missing
 from contextual_bert.context.limits import MAX_BUCKETS, MAX_CATEGORIES, MIN_CUSTOMERS
 from contextual_bert.context.marks import Marks, date_words, number_words, unmarked, without_words
 from contextual_bert.context.printed_lists import as_lists, holds_objects
-from contextual_bert.context.running import clock_of, without_running
+from contextual_bert.context.row_numbers import clock_of, without_running
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.seasons import DATE, PARTS, asked_parts
 from contextual_bert.context.spelling import DecimalMark

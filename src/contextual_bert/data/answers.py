@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type
-from contextual_bert.data.columns import checked_column, text_column
+from contextual_bert.data.checked_columns import checked_column, text_column
 from contextual_bert.errors import DataError
 
 __all__ = ["answers_of", "find_answers", "strings_of"]

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.data.checked_columns import checked_column, flatten_items
 from contextual_bert.data.column_codes import codes_of, elements_as_text, is_identifier, shuffled
-from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.set_columns import SetItems, what_it_follows

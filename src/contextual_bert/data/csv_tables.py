@@ -19,9 +19,7 @@ import pyarrow.csv as arrow_csv
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.context.spelling import BLANKS, spelt
-from contextual_bert.data.read_settings import ReadSettings
-from contextual_bert.data.reading_notes import ReadingNotes
-from contextual_bert.data.spelling import (
+from contextual_bert.data.column_types import (
     cut_digits_hint,
     digits_remark,
     filled_cells,
@@ -29,6 +27,8 @@ from contextual_bert.data.spelling import (
     kept_column,
     spelling_hints,
 )
+from contextual_bert.data.read_settings import ReadSettings
+from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.text_files import grown_blocks, number_rows, other_encoding, utf8_fault
 from contextual_bert.errors import NAME, DataError, Message, rows_are_lines
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, without_value
 from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.checked_columns import checked_column, flatten_items, missed_separators, odd_keys
 from contextual_bert.data.column_codes import codes_of
-from contextual_bert.data.columns import checked_column, flatten_items, missed_separators, odd_keys
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.errors import (

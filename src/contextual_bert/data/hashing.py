@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text
-from contextual_bert.data.spelling import as_typed
+from contextual_bert.data.column_types import as_typed
 from contextual_bert.errors import DataError
 from contextual_bert.frames import Frame, as_table
 

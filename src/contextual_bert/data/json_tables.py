@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.context.vocabulary import canonical
+from contextual_bert.data.column_types import digits_remark, loses_digits
 from contextual_bert.data.json_blocks import read_blocks
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
-from contextual_bert.data.spelling import digits_remark, loses_digits
 from contextual_bert.data.text_files import check_utf8, filled_lines
 from contextual_bert.errors import DataError, rows_are_lines
 from contextual_bert.json_text import echoed

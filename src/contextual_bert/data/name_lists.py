@@ -4,7 +4,7 @@ from os import PathLike
 from pathlib import Path
 
 from contextual_bert.context.vocabulary import canonical_array
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.readers import read_table
 from contextual_bert.errors import DataError
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.columns import flatten_lists
-from contextual_bert.data.columns import flatten_items
+from contextual_bert.data.checked_columns import flatten_items
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.world import StylistWorld
 from contextual_bert.data.world_customers import CONTEXT_TYPES, Customers

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context.spelling import alike_warning, spelt, spelt_start
-from contextual_bert.data.columns import (
+from contextual_bert.data.checked_columns import (
     Flat,
     check_separator,
     checked_column,

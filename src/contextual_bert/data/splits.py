@@ -26,7 +26,7 @@ from contextual_bert.atomic_files import replacing_file
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, with_hyphens
 from contextual_bert.context.spelling import spelt_array
 from contextual_bert.context.vocabulary import canonical_array, normal_form
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.hashing import hash_counters, hash_strings, table_digest, unit_interval
 from contextual_bert.data.read_settings import OnBadRow, ReadSettings
 from contextual_bert.data.sets import SetTable

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data.audit import Audit, Fault, first_rows, same_customer
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.column_codes import codes_of, is_identifier, shuffled
-from contextual_bert.data.columns import checked_column
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.splits import PARTS, Split
 from contextual_bert.nouns import counted

@@ -146,7 +146,7 @@ class FeatureImportances(JsonText):
             times = "once" if self.num_permutations == 1 else f"{self.num_permutations} times, the mean is shown"
             constant = (
                 "the same in every row, so a permutation changes nothing; --replace missing (in Python "
-                "attribute_missing) takes the value away"
+                "ablate_features) takes the value away"
             )
             notes = [
                 f"A feature is removed by permuting its values among the {name}s ({times}; seed "

@@ -21,7 +21,7 @@ from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.classes import ClassScore, classes_of, score_table
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
 from contextual_bert.evaluation.label_predictions import LabelPredictions
-from contextual_bert.evaluation.learned import ShareGap
+from contextual_bert.evaluation.loss_gaps import MembershipGap, ShareGap
 from contextual_bert.evaluation.measures import (
     NEEDS_SEQEVAL,
     can_measure_predictions,
@@ -29,7 +29,6 @@ from contextual_bert.evaluation.measures import (
     measures_of,
     resampled,
 )
-from contextual_bert.evaluation.membership import LossGap
 from contextual_bert.evaluation.metrics import (
     ACCURACY,
     CALIBRATION_ERROR,
@@ -159,7 +158,7 @@ class Report(JsonText):
     provenance: Provenance
     num_possible_rows: int | None = None
     num_suppressed: int = 0
-    membership: LossGap | None = None
+    membership: MembershipGap | None = None
     asked: Asked | None = None
     learned: ShareGap | None = None
     classes: tuple[ClassScore, ...] = ()

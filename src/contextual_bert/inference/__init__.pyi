@@ -1,6 +1,6 @@
-from .answers import Answer, Candidate, Completion, JointAnswer, Slot
 from .attributes import Attribute
 from .catalogue import Catalogue
+from .completion_answers import Answer, Candidate, Completion, JointAnswer, Slot
 from .constraints import (
     CONSTRAINTS,
     Asked,

@@ -23,7 +23,7 @@ from contextual_bert.context.printed_lists import as_lists, read_cell
 from contextual_bert.context.raw_values import number_of
 from contextual_bert.context.spelling import DATE, FLOAT, INTEGER, TIME
 from contextual_bert.context.vocabulary import normal_form, to_doubles
-from contextual_bert.data.spelling import as_typed
+from contextual_bert.data.column_types import as_typed
 from contextual_bert.errors import DataError
 from contextual_bert.inference.query_schema import TRUTH_WORDS
 

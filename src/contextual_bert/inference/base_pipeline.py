@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, QueryError, QueryPlace, SchemaError, UnknownNameError
-from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.capabilities import Model, guidance_notes
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.completion_answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.constraints import Asked, Permitted, permitted_items
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.queries import (

@@ -19,7 +19,7 @@ from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings, read_table, reading_lines
-from contextual_bert.data.spelling import EVERY_COLUMN
+from contextual_bert.data.column_types import EVERY_COLUMN
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.inference.attributes import NO_GROUP, Attribute, attribute_of

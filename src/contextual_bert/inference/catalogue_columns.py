@@ -21,8 +21,8 @@ from contextual_bert.context.marks import unmarked
 from contextual_bert.context.raw_values import number_of
 from contextual_bert.context.spelling import DATE, TIME, ZONED, DecimalMark, decimal_advice
 from contextual_bert.data import ReadSettings
-from contextual_bert.data.columns import checked_column
-from contextual_bert.data.spelling import as_typed, filled_cells, spelling_hints, typed_column
+from contextual_bert.data.checked_columns import checked_column
+from contextual_bert.data.column_types import as_typed, filled_cells, spelling_hints, typed_column
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
 from contextual_bert.inference.query_schema import TRUTH_WORDS
 

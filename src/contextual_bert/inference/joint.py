@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
-from contextual_bert.inference.answers import Completion, JointAnswer, Method
 from contextual_bert.inference.catalogue_columns import PRICE
+from contextual_bert.inference.completion_answers import Completion, JointAnswer, Method
 from contextual_bert.inference.constraints import CONSTRAINTS, Asked, Permitted
 from contextual_bert.inference.joint_search import (
     Blanks,

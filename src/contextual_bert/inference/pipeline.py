@@ -19,9 +19,9 @@ from contextual_bert.candidates import exclude, excluded_ids
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.answers import JointAnswer, Method
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Query, Ranking
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.completion_answers import JointAnswer, Method
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.joint import JointSearch

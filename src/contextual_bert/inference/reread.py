@@ -12,7 +12,7 @@ from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.infer import words_for
 from contextual_bert.data import ReadSettings
-from contextual_bert.data.spelling import as_typed, typed_column
+from contextual_bert.data.column_types import as_typed, typed_column
 from contextual_bert.inference.catalogue_columns import as_dates, without_values
 
 SPELT = "\x1fspelt "  # before the name of a column that stands beside the same one reread

@@ -15,7 +15,7 @@ from transformers.modeling_outputs import TokenClassifierOutput
 
 from contextual_bert.atomic_files import share_files
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LabelShares, NgramBag, TextCNN
-from contextual_bert.baselines.text import LabelModel
+from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.saved_files import BASELINE_FILE

@@ -59,7 +59,7 @@ class FieldVerdicts:
     def _sentence(self) -> str:
         return (
             f"could not be told from nothing on the {self.part} part. Fields that say the same can stand in for each "
-            "other; `contextual-bert attribute` measures at length."
+            "other; `contextual-bert importance` measures at length."
         )
 
     @classmethod

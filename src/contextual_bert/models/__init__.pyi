@@ -8,7 +8,7 @@ from .feature_extraction_contextual_bert import ContextFeatureExtractor
 from .label_ranks import best_labels, label_logits, rank_labels, span_logits
 from .masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM
 from .modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
-from .parameters import (
+from .parameter_count import (
     PAPER_PARAMETERS,
     ParameterCount,
     Table1Row,

@@ -2,10 +2,10 @@ from .evaluation import Evaluation, evaluate_oracle, evaluate_run
 from .grid import as_row, named_rows, table_rows
 from .inspection import Inspection, inspect_table
 from .oracle_run import oracle_run
-from .permutation_importance import Attribution, attribute_missing, attribute_run
+from .permutation_importance import RunImportance, ablate_features, permute_features
 from .prepared_data import make_split
 from .registry import BASELINES
-from .report_files import write_attribution, write_report
+from .report_files import write_importance, write_report
 from .run_directory import is_complete, load_run
 from .runner import run
 from .study_report import Peers, study
@@ -16,16 +16,15 @@ from .text_starts import reader_of
 
 __all__ = [
     "BASELINES",
-    "Attribution",
     "Evaluation",
     "Inspection",
     "Peers",
+    "RunImportance",
     "SetCompletionTask",
     "Task",
     "TextModelTask",
+    "ablate_features",
     "as_row",
-    "attribute_missing",
-    "attribute_run",
     "evaluate_oracle",
     "evaluate_run",
     "inspect_table",
@@ -34,11 +33,12 @@ __all__ = [
     "make_split",
     "named_rows",
     "oracle_run",
+    "permute_features",
     "prepare",
     "reader_of",
     "run",
     "study",
     "table_rows",
-    "write_attribution",
+    "write_importance",
     "write_report",
 ]

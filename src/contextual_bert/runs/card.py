@@ -9,8 +9,8 @@ from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.tables import markdown_text
 from contextual_bert.json_text import json_text
 from contextual_bert.printable import printable
-from contextual_bert.runs.environment import environment
 from contextual_bert.runs.model_factory import has_context
+from contextual_bert.runs.provenance import environment
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from contextual_bert.data import Oracle, Split, StylistWorld
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores, evaluate_scores

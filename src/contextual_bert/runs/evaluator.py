@@ -20,8 +20,8 @@ from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, S
 from contextual_bert.frames import Frame
 from contextual_bert.inference import set_index
 from contextual_bert.inference.reread import reread_context
-from contextual_bert.runs.environment import commit, hardware
 from contextual_bert.runs.prepared_data import check_grouping, customers_of, num_trained_by
+from contextual_bert.runs.provenance import commit, hardware
 from contextual_bert.runs.reporting import report_on
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of

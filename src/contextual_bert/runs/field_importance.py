@@ -1,6 +1,6 @@
 """Importance of each context field on the validation part, kept with the run for ``explain``.
 
-``attribute`` measures the same at length, on any part. Here a sample is scored, so that it costs little beside the
+``importance`` measures the same at length, on any part. Here a sample is scored, so that it costs little beside the
 training: at most a twentieth of its forward passes, or ``FEWEST_POSITIONS`` masked positions a field where these are
 more. It trains nothing. Paper: not there. docs/protocol.md, "Controls" and "Seeds and intervals"; docs/decisions/027.
 """

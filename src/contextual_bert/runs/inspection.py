@@ -18,7 +18,7 @@ from rich.text import Text
 from contextual_bert.context import ContextSchema, InferredSchema
 from contextual_bert.context.infer import ColumnNote, SchemaSettings, infer_features
 from contextual_bert.context.kinds import KINDS
-from contextual_bert.context.running import clock_of
+from contextual_bert.context.row_numbers import clock_of
 from contextual_bert.context.seasons import DATE
 from contextual_bert.data import Audit, SetTable, Split, TextTable
 from contextual_bert.data.splits import PARTS

@@ -12,7 +12,7 @@ from contextual_bert.arrow_types import is_list, is_single, value_type
 from contextual_bert.context import alike_warning, canonical
 from contextual_bert.context.spelling import FLOAT, alike
 from contextual_bert.data import Split
-from contextual_bert.data.columns import odd_names
+from contextual_bert.data.checked_columns import odd_names
 from contextual_bert.data.text_table import label_values
 from contextual_bert.errors import NAME, DataError, Message, joined
 from contextual_bert.evaluation import has_grades

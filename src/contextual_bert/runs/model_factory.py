@@ -32,7 +32,7 @@ from contextual_bert.training import ContextualTrainingArguments, checked_argume
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.settings import DEFAULT_MODEL
+from contextual_bert.training.setting_checks import DEFAULT_MODEL
 
 EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).

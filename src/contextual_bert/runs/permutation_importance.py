@@ -1,4 +1,4 @@
-"""Attribution of a run's gain to the features of its context: each is permuted among the rows and all is scored again.
+"""Permutation importance of a run's features: each is permuted among the rows, and all rows are scored again.
 
 Nothing is trained: a feature is taken from a finished model by giving each set, or text, the value of another, so the
 values stay those of the data and only their tie to the items or labels is cut. Which rows swap is a pure function of
@@ -33,11 +33,11 @@ from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directory import FinishedRun, finished_run
 from contextual_bert.runs.shifts import constant_features
 
-_TAKE_AWAY = ", or call each feature missing (--replace missing, in Python attribute_missing)"
+_TAKE_AWAY = ", or call each feature missing (--replace missing, in Python ablate_features)"
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
+class RunImportance:
     """Importance of each feature for a run, and the data it was measured on.
 
     Args:
@@ -51,7 +51,7 @@ class Attribution:
     lines: tuple[str, ...]
 
 
-def attribute_run(
+def permute_features(
     directory: Path | FinishedRun,
     *,
     num_permutations: int = 1,
@@ -61,12 +61,12 @@ def attribute_run(
     source: Frame | None = None,
     batch_size: int | None = None,
     progress: Progress | None = None,
-) -> Attribution:
+) -> RunImportance:
     """Measure permutation importance: the rise of the cross-entropy when one context feature is permuted among sets or
     texts.
 
     The model is scored (1 + features) x num_permutations + 1 times. Features that say the same in every row are
-    named and have no figure: ``attribute_missing`` judges them.
+    named and have no figure: ``ablate_features`` judges them.
 
     Args:
         directory: the run directory; or what ``finished_run`` gave for it.
@@ -86,12 +86,12 @@ def attribute_run(
             "is not allowed", setting="num_permutations", value=num_permutations, fix="Give 1 or more."
         )
     how = _Replacing("permute", num_permutations, seed)
-    return _attribution(
+    return _importance(
         directory, how, overrides=overrides, part=part, source=source, batch_size=batch_size, progress=progress
     )
 
 
-def attribute_missing(
+def ablate_features(
     directory: Path | FinishedRun,
     *,
     overrides: Mapping[str, Any] | None = None,
@@ -99,7 +99,7 @@ def attribute_missing(
     source: Frame | None = None,
     batch_size: int | None = None,
     progress: Progress | None = None,
-) -> Attribution:
+) -> RunImportance:
     """Measure importance by absence: the rise of the cross-entropy when one context feature is missing everywhere.
 
     A feature that says the same in every row is judged, too. The model is scored 2 + features times. Where training
@@ -111,10 +111,10 @@ def attribute_missing(
         progress: called with (rows done, rows in all).
 
     Raises:
-        ConfigurationError, RunDirectoryError, DataError, SchemaError, UnknownNameError: as ``attribute_run``.
+        ConfigurationError, RunDirectoryError, DataError, SchemaError, UnknownNameError: as ``permute_features``.
     """
     how = _Replacing("missing", 1, 0)
-    return _attribution(
+    return _importance(
         directory, how, overrides=overrides, part=part, source=source, batch_size=batch_size, progress=progress
     )
 
@@ -127,7 +127,7 @@ class _Replacing(NamedTuple):
     seed: int
 
 
-def _attribution(
+def _importance(
     directory: Path | FinishedRun,
     how: _Replacing,
     *,
@@ -136,7 +136,7 @@ def _attribution(
     source: Frame | None,
     batch_size: int | None,
     progress: Progress | None,
-) -> Attribution:
+) -> RunImportance:
     """Score a run with each feature replaced, and all together."""
     run = finished_run(directory)
     if not has_context(run.recipe):
@@ -208,7 +208,7 @@ def _attribution(
     )
     importances = replace(importances, constant=same, replaced_by=how.by)
     num_unknown = true.num_unknown_targets
-    return Attribution(importances, num_unknown, data.lines(num_unknown=num_unknown))
+    return RunImportance(importances, num_unknown, data.lines(num_unknown=num_unknown))
 
 
 def _without_context(data: Evaluator) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from contextual_bert.context import ContextSchema, Feature, canonical_array
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.data import Audit, SetTable, Split, TextTable, new_split
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored

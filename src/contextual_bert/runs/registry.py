@@ -14,7 +14,7 @@ from contextual_bert.data import Split
 from contextual_bert.errors import NAME, ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.recipe import Recipe
-from contextual_bert.training.settings import DEFAULT_MODEL
+from contextual_bert.training.setting_checks import DEFAULT_MODEL
 
 NOTHING_TO_COMPARE = Message(
     "{validation} and {test} hold nothing out, and there is nothing to compare runs on. Give one of them a share above "

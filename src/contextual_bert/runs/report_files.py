@@ -1,4 +1,4 @@
-"""Reports and attributions as files: Markdown, JSON and pictures, all of them or none."""
+"""Reports and importances of features as files: Markdown, JSON and pictures, all of them or none."""
 
 from pathlib import Path
 
@@ -40,11 +40,11 @@ def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int |
     return [directory / name for name in names]
 
 
-def write_attribution(importances: FeatureImportances, directory: Path) -> list[Path]:
-    """attribution.md, attribution.json and attribution.png; returns what was written."""
+def write_importance(importances: FeatureImportances, directory: Path) -> list[Path]:
+    """importance.md, importance.json and importance.png; returns what was written."""
     with replacing_directory(directory) as folder:
-        (folder / "attribution.md").write_text(importances.to_markdown(), encoding="utf-8")
-        (folder / "attribution.json").write_text(importances.to_json() + "\n", encoding="utf-8")
-        plot_importance(importances, folder / "attribution.png")
+        (folder / "importance.md").write_text(importances.to_markdown(), encoding="utf-8")
+        (folder / "importance.json").write_text(importances.to_json() + "\n", encoding="utf-8")
+        plot_importance(importances, folder / "importance.png")
         names = sorted(path.name for path in folder.iterdir())
     return [directory / name for name in names]

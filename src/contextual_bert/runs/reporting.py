@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from contextual_bert.evaluation import AnswerPredictions, Provenance, Report, Scores, evaluate_scores
 from contextual_bert.inference import segment_labels, set_index
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.runs.environment import commit, hardware
 from contextual_bert.runs.prepared_data import PreparedData
+from contextual_bert.runs.provenance import commit, hardware
 from contextual_bert.runs.run_directory import load_environment
 from contextual_bert.training.recipe import RECIPE_FILE
 

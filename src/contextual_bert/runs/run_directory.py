@@ -43,7 +43,7 @@ from contextual_bert.manifest import (
     check_readable,
     has_manifest,
 )
-from contextual_bert.runs.environment import environment
+from contextual_bert.runs.provenance import environment
 from contextual_bert.runs.registry import BASELINES, keeps_weights
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema, InferredSchema, alike_warning
 from contextual_bert.context.infer import ColumnNote, SchemaSettings, check_named_columns, infer_features
-from contextual_bert.context.running import follows_in_time
+from contextual_bert.context.row_numbers import follows_in_time
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data import Audit, Split
-from contextual_bert.data.columns import checked_column, odd_keys
+from contextual_bert.data.checked_columns import checked_column, odd_keys
 from contextual_bert.data.splits import names_parts
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.inference import placed

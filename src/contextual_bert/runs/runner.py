@@ -22,7 +22,7 @@ from contextual_bert.manifest import write_manifest
 from contextual_bert.runs.card import write_card
 from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.runs.field_importance import field_importances, kept_importances
-from contextual_bert.runs.learned import with_membership, with_shares
+from contextual_bert.runs.loss_checks import with_membership, with_shares
 from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
 from contextual_bert.runs.registry import check_conditioning, check_kind, keeps_weights
 from contextual_bert.runs.reporting import cluster_numbers, report_on

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contextual_bert.baselines import ConcatText, ConcatWord, LogisticClassifier
+from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, LabelledPart
-from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.encoding import rarely_missing
 from contextual_bert.errors import NAME, ConfigurationError, Message

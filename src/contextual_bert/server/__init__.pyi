@@ -1,5 +1,5 @@
 from .app import create_app
-from .running import exposure, serve
+from .serving import exposure, serve
 from .settings import ServerSettings
 from .state import Pipeline, tried
 

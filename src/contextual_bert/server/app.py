@@ -18,12 +18,12 @@ from contextual_bert.server.computations import EXPLAIN, JOINTLY, ComputationQue
 from contextual_bert.server.description import description_routes
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.logs import EVENTS
-from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import RECORD, RequestGuard
 from contextual_bert.server.operation import admin_routes, health_routes
 from contextual_bert.server.page import add_page
 from contextual_bert.server.problems import KINDS, MEDIA_TYPE, InvalidValue, ProblemError, shown
 from contextual_bert.server.process import ProcessState
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.requests import check_parameters
 from contextual_bert.server.settings import ServerSettings

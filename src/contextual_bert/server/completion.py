@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer
 from contextual_bert.inference.queries import Request as ReadQuery
-from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.queueing import Job, WorkQueue
 from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from contextual_bert import inference
-from contextual_bert.inference.answers import JointAnswer, Method
-from contextual_bert.inference.explain.explained import Explanation
+from contextual_bert.inference.completion_answers import JointAnswer, Method
+from contextual_bert.inference.explain.explanation import Explanation
 from contextual_bert.inference.queries import Request as ReadQuery
-from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.queueing import Job, WorkQueue
 from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings

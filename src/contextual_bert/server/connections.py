@@ -19,10 +19,10 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from contextual_bert.server.logs import EVENTS, REQUESTS, RequestRecord
-from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import SAFE_HEADERS, UNMATCHED, new_request_id
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.process import ProcessState
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.settings import ServerSettings
 
 MAX_HEAD_BYTES = 32 * 1024

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from contextual_bert.inference.catalogue_columns import STOCK
-from contextual_bert.server.attributes import text_of
+from contextual_bert.server.column_descriptions import text_of
 from contextual_bert.server.state import Version
 
 NAME = "name"  # the column of what people call an item

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from contextual_bert.server.logs import EVENTS, REQUESTS, RequestRecord
-from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.origins import OriginCheck
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.process import ProcessState
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.settings import ServerSettings
 
 Message = MutableMapping[str, Any]

@@ -13,9 +13,9 @@ from contextual_bert.errors import ConfigurationError, QueryError, UnknownNameEr
 from contextual_bert.inference.query_schema import Names, query_error
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
-from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.problems import ProblemError, problem_of
 from contextual_bert.server.process import ProcessState
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.requests import beside_the_loop, parse_json, read_body

@@ -17,8 +17,8 @@ from contextual_bert.inference.capabilities import missing_capabilities
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.queries import Request as Query
 from contextual_bert.inference.queries import encode_contexts
-from contextual_bert.server.attributes import attributes_of
-from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.column_descriptions import attributes_of
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.protocol import QueryReader
 from contextual_bert.server.settings import ServerSettings
 

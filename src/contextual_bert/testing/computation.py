@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoProcessor
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.models import ContextualBertForMaskedLM
-from contextual_bert.models.parameters import table1
+from contextual_bert.models.parameter_count import table1
 from contextual_bert.testing.miniature import (
     RECORDS,
     SETS,

@@ -16,7 +16,7 @@ from .progress import (
 from .recipe import Recipe
 from .recipe_checks import check_recipe_settings
 from .set_completion import SetCompletion
-from .settings import check_settings
+from .setting_checks import check_settings
 from .stored_values import checked_values
 from .task_choice import task_on_texts
 from .task_settings import TaskSettings

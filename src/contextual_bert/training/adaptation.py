@@ -9,7 +9,7 @@ from typing import Any
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertConfig, ContextualBertPreTrainedModel
 from contextual_bert.models.pretrained import new_weights
-from contextual_bert.training.settings import check_lora
+from contextual_bert.training.setting_checks import check_lora
 
 
 def freeze_bert(model: ContextualBertPreTrainedModel) -> None:

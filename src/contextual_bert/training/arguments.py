@@ -19,7 +19,7 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError, Mess
 from contextual_bert.evaluation.metrics import metric_key, metric_of
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.training.devices import chosen_device, chosen_dtype
-from contextual_bert.training.settings import SHARES, check_settings, check_share
+from contextual_bert.training.setting_checks import SHARES, check_settings, check_share
 
 # A value must have its field's type: pydantic turns no text into a number.
 _AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)

@@ -19,7 +19,7 @@ from contextual_bert.training.recipe import (
     SPLIT_FIELDS,
     Recipe,
 )
-from contextual_bert.training.settings import check_fields, check_lora, check_settings
+from contextual_bert.training.setting_checks import check_fields, check_lora, check_settings
 from contextual_bert.training.task_settings import TaskSettings
 
 

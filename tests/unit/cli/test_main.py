@@ -21,7 +21,7 @@ COMMANDS = (
     "split",
     "train",
     "evaluate",
-    "attribute",
+    "importance",
     "complete",
     "explain",
     "export",

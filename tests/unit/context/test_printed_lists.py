@@ -13,7 +13,7 @@ from contextual_bert.context import (
 )
 from contextual_bert.context.printed_lists import as_lists, read_bare_list, read_list
 from contextual_bert.data import SetPolicy, group_rows, read_sets
-from contextual_bert.data.columns import missed_separators
+from contextual_bert.data.checked_columns import missed_separators
 from contextual_bert.errors import DataError
 from contextual_bert.inference.attributes import attribute_of
 

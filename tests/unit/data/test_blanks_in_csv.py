@@ -7,7 +7,7 @@ import pytest
 
 from contextual_bert.context import infer_schema
 from contextual_bert.data import read_table
-from contextual_bert.data.spelling import as_typed
+from contextual_bert.data.column_types import as_typed
 from contextual_bert.errors import DataError, UnknownNameError
 
 PLAIN = "items,age,day,ok,price\na,34,2016-03-05,true,1.5\nb,,2016-03-06,false,NA\nc,51,2016-03-07,true,2\n"

@@ -15,7 +15,7 @@ from contextual_bert.evaluation.pages import Picture, Section, render_html_page,
 from contextual_bert.evaluation.paper import PAPER_GAINS, PAPER_TABLE_1
 from contextual_bert.evaluation.study_tables import gains_table, methods_tables, oracle_table, paper_table
 from contextual_bert.evaluation.tables import Table
-from contextual_bert.models.parameters import PAPER_PARAMETERS
+from contextual_bert.models.parameter_count import PAPER_PARAMETERS
 
 VOID = {"meta", "img", "br"}
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (300).to_bytes(4, "big") + (150).to_bytes(4, "big")

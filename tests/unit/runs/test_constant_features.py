@@ -1,4 +1,4 @@
-"""A feature that is constant where it is evaluated: attribution says so, and taking it away shows the harm.
+"""A feature that is constant where it is evaluated: importance says so, and taking it away shows the harm.
 
 In the planted table the month decides one of the items in training; all test sets are of a month whose promoted coat
 is no longer bought.
@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from contextual_bert.errors import DataError
-from contextual_bert.runs import attribute_missing, attribute_run, evaluate_run, run
+from contextual_bert.runs import ablate_features, evaluate_run, permute_features, run
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.main import app
 
@@ -56,14 +56,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_constant_feature_is_acquitted_by_no_figure(finished: Path) -> None:
-    found = attribute_run(finished).importances
+    found = permute_features(finished).importances
     assert found.constant == ("month", "photo")
     assert [row.feature for row in found.rows[1:]] == ["sex"]
     assert "| month | constant in this part, cannot be told |" in found.to_markdown()
 
 
 def test_taking_the_feature_away_shows_the_harm(finished: Path) -> None:
-    found = attribute_missing(finished).importances
+    found = ablate_features(finished).importances
     assert found.replaced_by == "missing"
     assert found.constant == ()
     rises = {row.feature: row.rise_nats.interval for row in found.rows}
@@ -86,11 +86,11 @@ def test_features_that_are_missing_already_cannot_be_taken_away(finished: Path) 
             "photo": pa.nulls(20, pa.string()),
         }
     )
-    found = attribute_missing(finished, source=table).importances
+    found = ablate_features(finished, source=table).importances
     assert found.constant == ("sex", "photo")
     told = r"the same in every set that is evaluated \(month, sex, photo\).*--replace missing"
     with pytest.raises(DataError, match=told):
-        attribute_run(finished, source=table)
+        permute_features(finished, source=table)
 
 
 def test_reports_name_field_part_and_shares(finished: Path) -> None:
@@ -107,7 +107,7 @@ def test_reports_name_field_part_and_shares(finished: Path) -> None:
 
 def test_the_command_says_so_too(finished: Path) -> None:
     def asked(*options: str) -> Result:
-        return CliRunner().invoke(app, ["attribute", str(finished), "--format", "markdown", *options])
+        return CliRunner().invoke(app, ["importance", str(finished), "--format", "markdown", *options])
 
     assert "| month | constant in this part, cannot be told |" in asked().stdout
     assert "| missing | rise of" in asked("--replace", "missing").stdout

@@ -17,7 +17,7 @@ import torch
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import FeatureImportances
-from contextual_bert.runs import as_row, attribute_run, evaluate_run, permutation_importance, run, write_attribution
+from contextual_bert.runs import as_row, evaluate_run, permutation_importance, permute_features, run, write_importance
 from contextual_bert.runs.evaluation import load_evaluation
 from contextual_bert.runs.permutation_importance import donor_of, with_permuted
 from contextual_bert.training import Recipe, SetCompletion
@@ -65,7 +65,7 @@ def finished(planted: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(finished: Path) -> FeatureImportances:
-    return attribute_run(finished, num_permutations=2).importances
+    return permute_features(finished, num_permutations=2).importances
 
 
 def test_the_feature_that_decides_the_item_comes_first_and_noise_is_nothing(found: FeatureImportances) -> None:
@@ -92,7 +92,7 @@ def test_the_true_context_gives_the_numbers_of_the_run(found: FeatureImportances
 @pytest.mark.parametrize("feature", ["colour", "age"])
 def test_a_rise_is_that_of_a_table_with_the_column_permuted(finished: Path, planted: Recipe, feature: str) -> None:
     """Another route: permute the raw values in the table, and evaluate that."""
-    found = attribute_run(finished, seed=3).importances
+    found = permute_features(finished, seed=3).importances
     rows = load_evaluation(finished).dataset.example_ids.numpy()
     table = pq.read_table(planted.data)
     values = table.column(feature).to_pylist()
@@ -109,7 +109,7 @@ def test_a_rise_is_that_of_a_table_with_the_column_permuted(finished: Path, plan
 def test_a_feature_with_one_value_has_no_figure(finished: Path, planted: Recipe) -> None:
     table = pq.read_table(planted.data)
     constant = table.set_column(table.column_names.index("coin"), "coin", pa.array(["heads"] * ROWS))
-    importances = attribute_run(finished, source=constant).importances
+    importances = permute_features(finished, source=constant).importances
     assert importances.constant == ("coin",)
     assert {row.feature for row in importances.rows} == {"all features", "colour", "age"}
 
@@ -131,7 +131,7 @@ def test_each_pass_permutes_its_features_and_leaves_the_rest(finished: Path, mon
     monkeypatch.setattr(type(scored), "score", recorded)
     monkeypatch.setattr(permutation_importance, "load_evaluation", lambda *_, **__: scored)
     steps: list[tuple[int, int]] = []
-    attribute_run(finished, num_permutations=2, progress=lambda done, total: steps.append((done, total)))
+    permute_features(finished, num_permutations=2, progress=lambda done, total: steps.append((done, total)))
     features = tuple(before)
     assert len(passes) == 1 + 2 * (1 + len(features))
     assert passes[0] is scored.dataset
@@ -189,17 +189,17 @@ def test_permuting_leaves_the_data_set_as_it_was() -> None:
 def test_the_files_are_written_whole_or_not_at_all(
     found: FeatureImportances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = write_attribution(found, tmp_path / "out")
-    assert [path.name for path in written] == ["attribution.json", "attribution.md", "attribution.png"]
-    assert FeatureImportances.from_json((tmp_path / "out" / "attribution.json").read_text("utf-8")) == found
-    assert (tmp_path / "out" / "attribution.md").read_text("utf-8") == found.to_markdown()
+    written = write_importance(found, tmp_path / "out")
+    assert [path.name for path in written] == ["importance.json", "importance.md", "importance.png"]
+    assert FeatureImportances.from_json((tmp_path / "out" / "importance.json").read_text("utf-8")) == found
+    assert (tmp_path / "out" / "importance.md").read_text("utf-8") == found.to_markdown()
 
     def full(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr("contextual_bert.runs.report_files.plot_importance", full)
     with pytest.raises(OSError, match="disk full"):
-        write_attribution(found, tmp_path / "half")
+        write_importance(found, tmp_path / "half")
     assert list((tmp_path / "half").iterdir()) == []
 
 
@@ -207,14 +207,14 @@ def test_a_run_without_a_context_has_nothing_to_attribute(planted: Recipe, tmp_p
     recipe = replace(planted, training={"num_train_epochs": 1})
     run(replace(recipe, conditioning="none"), tmp_path / "none", is_quiet=True)
     with pytest.raises(ConfigurationError, match=r"conditioning='none', which reads no context.*another method"):
-        attribute_run(tmp_path / "none")
+        permute_features(tmp_path / "none")
     run(as_row(recipe, "bag_context"), tmp_path / "bag", is_quiet=True)
     with pytest.raises(RunDirectoryError, match="baseline 'bag_context'"):
-        attribute_run(tmp_path / "bag")
+        permute_features(tmp_path / "bag")
 
 
 def test_faulty_arguments(finished: Path, planted: Recipe) -> None:
     with pytest.raises(ConfigurationError, match=r"num_permutations=0 is not allowed. Give 1 or more"):
-        attribute_run(finished, num_permutations=0)
+        permute_features(finished, num_permutations=0)
     with pytest.raises(DataError, match="only one set"):
-        attribute_run(finished, source=pq.read_table(planted.data).slice(0, 1))
+        permute_features(finished, source=pq.read_table(planted.data).slice(0, 1))

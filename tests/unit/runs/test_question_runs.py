@@ -19,7 +19,7 @@ from contextual_bert.evaluation import AnswerPredictions
 from contextual_bert.inference import score_answers
 from contextual_bert.runs import TextModelTask, evaluate_run, inspect_table, load_run, prepare, run, study
 from contextual_bert.runs.inspection import Inspection
-from contextual_bert.runs.permutation_importance import attribute_run, donor_of
+from contextual_bert.runs.permutation_importance import donor_of, permute_features
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directory import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -208,7 +208,7 @@ def test_windows_of_a_question_share_the_context_of_another(ready: TextModelTask
     places = donor_of(ids.numpy(), feature="sex", number=0, seed=0)
     donors = {(int(own), int(ids[place])) for own, place in zip(ids, places, strict=True)}
     assert len(donors) == len(set(ids.tolist())) == len({other for _, other in donors})
-    attributed = attribute_run(finished)
+    attributed = permute_features(finished)
     assert [each.feature for each in attributed.importances.rows][1:] == ["sex"]
 
 

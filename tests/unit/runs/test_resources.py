@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contextual_bert.runs import environment, resources
+from contextual_bert.runs import provenance, resources
 from contextual_bert.runs.resources import PeakMemory
 
 MANY = 2**28
@@ -49,7 +49,7 @@ def test_a_change_anywhere_in_the_package_marks_the_commit(tmp_path: Path) -> No
     """The file stands two folders below the package's root, whichever file of the package differs."""
     package = tmp_path / "package"
     (package / "runs").mkdir(parents=True)
-    shutil.copy(environment.__file__, package / "runs" / "environment.py")
+    shutil.copy(provenance.__file__, package / "runs" / "provenance.py")
     (package / "model.py").write_text("")
 
     def git(*arguments: str) -> None:
@@ -59,7 +59,7 @@ def test_a_change_anywhere_in_the_package_marks_the_commit(tmp_path: Path) -> No
     git("init")
     git("add", ".")
     git("commit", "--message", "first")
-    spec = importlib.util.spec_from_file_location("environment_copy", package / "runs" / "environment.py")
+    spec = importlib.util.spec_from_file_location("provenance_copy", package / "runs" / "provenance.py")
     assert spec is not None and spec.loader is not None
     copy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)

@@ -14,7 +14,7 @@ from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.encoding import is_missing
 from contextual_bert.inference.verdicts import FieldVerdicts
-from contextual_bert.runs import SetCompletionTask, TextModelTask, attribute_run, evaluate_run, prepare, run
+from contextual_bert.runs import SetCompletionTask, TextModelTask, evaluate_run, permute_features, prepare, run
 from contextual_bert.runs import selected_fields as selected
 from contextual_bert.runs.run_directory import load_metrics
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
@@ -224,11 +224,11 @@ def test_a_run_keeps_the_choice_and_a_resume_does_not_choose_again(
     verdicts = FieldVerdicts.from_run(tmp_path)
     assert verdicts is not None
     assert set(verdicts.rises) == {"taste"}
-    attribution = attribute_run(tmp_path, source=sets)
-    assert [row.feature for row in attribution.importances.rows] == ["all features", "taste"]
-    assert attribution.importances.constant == ()
-    assert not any("'noise'" in line for line in attribution.lines)
-    assert "context, silenced: noise. The run does not read them: they have no segments" in attribution.lines
+    importance = permute_features(tmp_path, source=sets)
+    assert [row.feature for row in importance.importances.rows] == ["all features", "taste"]
+    assert importance.importances.constant == ()
+    assert not any("'noise'" in line for line in importance.lines)
+    assert "context, silenced: noise. The run does not read them: they have no segments" in importance.lines
     assert ContextSchema.load(tmp_path / "schema.json").silenced_names == ("noise",)
     kept = Recipe.load(tmp_path)
     assert kept.field_selection == "auto"

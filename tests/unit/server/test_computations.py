@@ -18,7 +18,7 @@ from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline
 from contextual_bert.server import ServerSettings
 from contextual_bert.server.logs import JsonLines
 from contextual_bert.server.requests import client_of
-from contextual_bert.server.running import _seconds_to_finish
+from contextual_bert.server.serving import _seconds_to_finish
 
 NAMES = ("coat", "hat", "bag", "belt", "shoes", "17", "kilt")
 JOINTLY, EXPLAIN, COMPLETE = "/v1/complete-jointly", "/v1/explain", "/v1/complete"

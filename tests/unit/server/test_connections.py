@@ -15,7 +15,7 @@ import pytest
 
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.server import ServerSettings, accepting, connections
-from contextual_bert.server.running import LimitedServer
+from contextual_bert.server.serving import LimitedServer
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextual_bert.inference import Catalogue, CompletionPipeline
-from contextual_bert.server import ServerSettings, attributes, state
-from contextual_bert.server.attributes import attributes_of
+from contextual_bert.server import ServerSettings, column_descriptions, state
+from contextual_bert.server.column_descriptions import attributes_of
 
 CALLED = {"coat": "Grey Parka", "hat": "Bowler", "bag": None, "belt": "Belt of leather", "17": "Coat hanger"}
 
@@ -90,7 +90,7 @@ def test_the_schema_describes_the_catalogue_of_its_version_once(
 
     def counted(table: pa.Table) -> Any:
         asked.append(table.column_names)
-        return attributes.attributes_of(table)
+        return column_descriptions.attributes_of(table)
 
     monkeypatch.setattr(state, "attributes_of", counted)
     later = shop_with(pipeline, {"colour": ["red", "red", "blue", None, None]})

@@ -14,7 +14,7 @@ import pytest
 
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.server import ServerSettings
-from contextual_bert.server.running import LimitedServer
+from contextual_bert.server.serving import LimitedServer
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "serve.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")

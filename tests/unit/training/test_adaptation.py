@@ -15,7 +15,7 @@ from contextual_bert.testing import miniature_batch, miniature_config, miniature
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import add_lora, freeze_bert, unfreeze_bert
 from contextual_bert.training.adaptation import train_new_weights
-from contextual_bert.training.settings import check_lora
+from contextual_bert.training.setting_checks import check_lora
 
 LABELS = torch.tensor([0, 2, 1, 1])
 ALL_METHODS = pytest.mark.parametrize("method_name", sorted(METHODS))

@@ -18,7 +18,7 @@ from contextual_bert.training.arguments import (
     training_arguments,
 )
 from contextual_bert.training.devices import bfloat16_speed, emulation_lines, fast_dtype
-from contextual_bert.training.settings import FIXED, PLAIN, check_settings
+from contextual_bert.training.setting_checks import FIXED, PLAIN, check_settings
 
 
 @pytest.mark.parametrize(

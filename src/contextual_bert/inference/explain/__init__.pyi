@@ -1,9 +1,9 @@
-from .explained import (
+from .explainer import explain
+from .explanation import (
     Counterfactual,
     Explanation,
     FieldContribution,
     ItemContribution,
 )
-from .explanation import explain
 
 __all__ = ["Counterfactual", "Explanation", "FieldContribution", "ItemContribution", "explain"]

@@ -17,7 +17,7 @@ from contextual_bert.context import canonical
 from contextual_bert.context.printed_lists import read_cell
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
-from contextual_bert.data.columns import checked_column, flatten_items
+from contextual_bert.data.checked_columns import checked_column, flatten_items
 from contextual_bert.errors import (
     QueryError,
     QueryPlace,

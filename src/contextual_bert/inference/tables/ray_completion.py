@@ -14,7 +14,7 @@ from typing import cast
 import pyarrow as pa
 
 from contextual_bert.data import read_table
-from contextual_bert.data.spelling import EVERY_COLUMN
+from contextual_bert.data.column_types import EVERY_COLUMN
 from contextual_bert.frames import Frame
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter

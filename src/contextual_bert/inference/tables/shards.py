@@ -25,7 +25,7 @@ from contextual_bert.data import (
     table_digest,
     write_table,
 )
-from contextual_bert.data.columns import check_separator, checked_column
+from contextual_bert.data.checked_columns import check_separator, checked_column
 from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import rows_of_file

@@ -26,7 +26,7 @@ from contextual_bert.context import (
 )
 from contextual_bert.context.forms import missing_context
 from contextual_bert.data import SequenceDataset, read_table
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.text_table import with_tag_lists
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame

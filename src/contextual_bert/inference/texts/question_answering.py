@@ -14,7 +14,7 @@ import torch
 from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
-from contextual_bert.data.columns import check_free
+from contextual_bert.data.checked_columns import check_free
 from contextual_bert.errors import ConfigurationError, QueryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.arrow_types import is_text
-from contextual_bert.data.columns import text_column
+from contextual_bert.data.checked_columns import text_column
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig

@@ -16,7 +16,7 @@ import torch
 from contextual_bert.arrow_types import checked_text, is_list, is_text
 from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
-from contextual_bert.data.columns import check_free, checked_column
+from contextual_bert.data.checked_columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.capabilities import guidance_notes

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
 from contextual_bert.arrow_types import is_list
+from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.baselines.shares import Observations
-from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, ShuffledContext, Split, TextTable
-from contextual_bert.data.columns import checked_column, text_column
+from contextual_bert.data.checked_columns import checked_column, text_column
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, RunDirectoryError
 from contextual_bert.evaluation import EvaluationSettings, LabelPredictions, Scores
 from contextual_bert.inference import placed, score_labels

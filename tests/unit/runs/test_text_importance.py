@@ -18,12 +18,12 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert.data import SequenceDataset, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.runs import (
-    Attribution,
-    attribute_missing,
-    attribute_run,
+    RunImportance,
+    ablate_features,
     evaluate_run,
+    permute_features,
     run,
-    write_attribution,
+    write_importance,
 )
 from contextual_bert.runs.permutation_importance import donor_of, with_permuted
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -85,12 +85,12 @@ def finished(planted: dict[str, Recipe], tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def found(finished: dict[str, Path]) -> dict[str, Attribution]:
-    return {head: attribute_run(directory, num_permutations=2) for head, directory in finished.items()}
+def found(finished: dict[str, Path]) -> dict[str, RunImportance]:
+    return {head: permute_features(directory, num_permutations=2) for head, directory in finished.items()}
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_the_feature_that_decides_comes_first_and_noise_is_nothing(found: dict[str, Attribution], head: str) -> None:
+def test_the_feature_that_decides_comes_first_and_noise_is_nothing(found: dict[str, RunImportance], head: str) -> None:
     together, first, noise = found[head].importances.rows
     assert [row.feature for row in (together, first, noise)] == ["all features", "mood", "coin"]
     assert first.rise_nats.interval.low > 0.1
@@ -101,7 +101,7 @@ def test_the_feature_that_decides_comes_first_and_noise_is_nothing(found: dict[s
 
 @pytest.mark.parametrize("head", HEADS)
 def test_the_true_context_gives_the_numbers_of_the_run(
-    found: dict[str, Attribution], finished: dict[str, Path], head: str
+    found: dict[str, RunImportance], finished: dict[str, Path], head: str
 ) -> None:
     metrics = json.loads((finished[head] / "metrics.json").read_text("utf-8"))["test"]
     importances = found[head].importances
@@ -118,7 +118,7 @@ def test_a_rise_is_that_of_a_table_with_the_column_permuted(
     finished: dict[str, Path], planted: dict[str, Recipe], head: str
 ) -> None:
     """Another route: permute the raw values in the table, and evaluate that."""
-    found = attribute_run(finished[head], seed=3).importances
+    found = permute_features(finished[head], seed=3).importances
     rows = Split.load(finished[head] / "split.json").rows("test")
     table = pq.read_table(planted[head].data)
     values = table.column("mood").to_pylist()
@@ -135,31 +135,31 @@ def test_a_rise_is_that_of_a_table_with_the_column_permuted(
 @pytest.mark.parametrize(
     ("head", "rows"), [("labels", "labels of"), ("tags", "words of"), ("masked", "hidden tokens of")]
 )
-def test_texts_are_called_texts(found: dict[str, Attribution], head: str, rows: str, tmp_path: Path) -> None:
+def test_texts_are_called_texts(found: dict[str, RunImportance], head: str, rows: str, tmp_path: Path) -> None:
     importances = found[head].importances
     heading, *_ = importances.to_markdown().splitlines()
     counts = f"{importances.num_rows} {rows} {importances.num_sets} texts, {importances.num_clusters} writers"
     assert heading == f"## What the model takes from each feature: {counts}"
     words = importances.to_markdown().replace(",", " ").replace(".", " ").split()
     assert not {"set", "sets", "item", "items", "positions"} & set(words)
-    assert len(write_attribution(importances, tmp_path)) == 3
+    assert len(write_importance(importances, tmp_path)) == 3
 
 
 def test_other_columns_and_parts_can_be_named(finished: dict[str, Path], planted: dict[str, Recipe]) -> None:
     table = pq.read_table(planted["labels"].data)
-    importances = attribute_run(finished["labels"], overrides={"customer": "second"}, part="validation").importances
+    importances = permute_features(finished["labels"], overrides={"customer": "second"}, part="validation").importances
     assert importances.settings.cluster_name == "second"
     assert importances.num_rows == len(Split.load(finished["labels"] / "split.json").rows("validation"))
     same = table.set_column(table.column_names.index("coin"), "coin", pa.array(["heads"] * ROWS))
-    assert attribute_run(finished["labels"], source=same).importances.constant == ("coin",)
-    taken = attribute_missing(finished["labels"], source=same).importances
+    assert permute_features(finished["labels"], source=same).importances.constant == ("coin",)
+    taken = ablate_features(finished["labels"], source=same).importances
     assert {row.feature for row in taken.rows} == {"all features", "mood", "coin"}
 
 
-def test_a_baseline_with_a_context_is_attributed_too(planted: dict[str, Recipe], tmp_path: Path) -> None:
+def test_a_baseline_with_a_context_is_measured_too(planted: dict[str, Recipe], tmp_path: Path) -> None:
     training = {"num_train_epochs": 10, "learning_rate": 0.05}
     run(replace(planted["labels"], conditioning="cnn_context", training=training), tmp_path / "run", is_quiet=True)
-    _, first, noise = attribute_run(tmp_path / "run").importances.rows
+    _, first, noise = permute_features(tmp_path / "run").importances.rows
     assert [first.feature, noise.feature] == ["mood", "coin"]
     assert first.rise_nats.interval.low > 0.1
     assert abs(noise.rise_nats.interval.value) < 0.2 * first.rise_nats.interval.value
@@ -183,15 +183,15 @@ def test_permuting_leaves_labels_pairs_and_the_data_set_as_they_were() -> None:
     assert other.pad_id == 9
 
 
-def test_what_cannot_be_attributed(finished: dict[str, Path], planted: dict[str, Recipe], tmp_path: Path) -> None:
+def test_what_has_no_importance(finished: dict[str, Path], planted: dict[str, Recipe], tmp_path: Path) -> None:
     once = replace(planted["labels"], training={"num_train_epochs": 1})
     run(replace(once, conditioning="none"), tmp_path / "none", is_quiet=True)
     with pytest.raises(ConfigurationError, match="reads no context"):
-        attribute_run(tmp_path / "none")
+        permute_features(tmp_path / "none")
     run(replace(once, conditioning="bert_concat_text"), tmp_path / "control", is_quiet=True)
     with pytest.raises(RunDirectoryError, match="baseline 'bert_concat_text'"):
-        attribute_run(tmp_path / "control")
+        permute_features(tmp_path / "control")
     with pytest.raises(DataError, match=r"only one text is evaluated.*a table with more texts"):
-        attribute_run(finished["tags"], source=pq.read_table(once.data).slice(0, 1))
+        permute_features(finished["tags"], source=pq.read_table(once.data).slice(0, 1))
     with pytest.raises(ConfigurationError, match="items='words' is for sets of items, and this is for tags of words"):
-        attribute_run(finished["tags"], overrides={"items": "words"})
+        permute_features(finished["tags"], overrides={"items": "words"})

@@ -1,4 +1,4 @@
-"""``contextual-bert attribute``: which feature of the context a run's gain comes from."""
+"""``contextual-bert importance``: which feature of the context a run's gain comes from."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +22,9 @@ from contextual_bert_cli.recipes import check_reads, check_tables, evaluation_ov
 
 EXAMPLE = """\b
 Example:
-  contextual-bert attribute runs/gsu --output runs/gsu/attribution
-  contextual-bert attribute runs/gsu --replace missing
-  contextual-bert attribute runs/gsu --part validation --permutations 5 --format json > attribution.json
+  contextual-bert importance runs/gsu --output runs/gsu/importance
+  contextual-bert importance runs/gsu --replace missing
+  contextual-bert importance runs/gsu --part validation --permutations 5 --format json > importance.json
 """
 
 
@@ -55,7 +55,7 @@ def command(
         typer.Option(
             metavar="DIRECTORY",
             file_okay=False,
-            help="Write attribution.md, attribution.json and attribution.png there.",
+            help="Write importance.md, importance.json and importance.png there.",
         ),
     ] = None,
     batch_size: options.RunBatchSize = None,
@@ -85,8 +85,8 @@ def command(
 
     run = finished_run(directory)
 
-    from contextual_bert.runs.permutation_importance import attribute_missing, attribute_run
-    from contextual_bert.runs.report_files import write_attribution
+    from contextual_bert.runs.permutation_importance import ablate_features, permute_features
+    from contextual_bert.runs.report_files import write_importance
     from contextual_bert.training import counting
 
     asked = {"data": data, "split": split, "items": items, "customer": customer}
@@ -99,9 +99,9 @@ def command(
             "progress": progress,
         }
         if replace == "missing":
-            found = attribute_missing(run, **how)
+            found = ablate_features(run, **how)
         else:
-            found = attribute_run(run, num_permutations=permutations, **how)
+            found = permute_features(run, num_permutations=permutations, **how)
     remark(*found.lines)
     if output_format == "json":
         show_json_text(found.importances.to_json())
@@ -110,7 +110,7 @@ def command(
     else:
         show(found.importances.to_rich())
     if output is not None:
-        remark(f"wrote {', '.join(str(path) for path in write_attribution(found.importances, output))}")
+        remark(f"wrote {', '.join(str(path) for path in write_importance(found.importances, output))}")
     same = [
         part
         for name, value in {**asked, "part": part}.items()

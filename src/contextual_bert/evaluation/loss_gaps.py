@@ -1,24 +1,97 @@
-"""Membership: the distance of the training loss below others, which tells who is in the training part.
+"""Gaps between losses: of a run to counted shares, and of the training part to others.
 
-Whoever knows a row and can ask the model compares its loss with that of other rows. The gap is what such a guess lives
-on, on average. This module knows no model: only the scores of two parts.
+`ShareGap`: shares need no training (popularity of items or tokens, shares of labels). A model that is not ahead of them
+has learned nothing that can be told. docs/protocol.md, "Equal treatment".
 
-Paper: not there. References: Yeom et al. 2018, theorem 2, for the gap; Efron and Tibshirani 1993 for its interval.
+`MembershipGap`: whoever knows a row and can ask the model compares its loss with that of other rows, to tell who is in
+the training part. References: Yeom et al. 2018, theorem 2, for the gap; Efron and Tibshirani 1993 for its interval.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
+from contextual_bert.errors import joined
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes, paired_bootstrap
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.scores import Scores
 from contextual_bert.evaluation.serialization import JsonText
 
 
 @dataclass(frozen=True)
-class LossGap(JsonText):
+class ShareGap(JsonText):
+    """The loss of a run beside that of counted shares, on the same rows.
+
+    Formula: gap = mean loss of the run - mean loss of the shares, in nats; below 0 the run is ahead.
+
+    Args:
+        shares: what was counted, such as "label shares".
+        part: whose rows these are.
+        run_nats: mean loss of the run.
+        shares_nats: mean loss of the shares.
+        gap_nats: paired, its interval resamples customers.
+        advice: what to try where nothing was learned.
+
+    Relation to its siblings: `compare_with_shares` makes it; `Report.learned` holds it.
+
+    Example:
+        >>> gap = compare_with_shares(np.ones(9), np.ones(9), np.arange(9), shares="label shares", part="validation")
+        >>> gap.has_learned
+        False
+    """
+
+    shares: str
+    part: str
+    run_nats: float
+    shares_nats: float
+    gap_nats: Interval
+    advice: str = ""
+
+    @property
+    def has_learned(self) -> bool:
+        """Return True if the interval of the gap lies below 0."""
+        return self.gap_nats.high < 0
+
+    def note(self) -> str:
+        """Return what the gap says, in sentences."""
+        gap = self.gap_nats
+        said = (
+            f"on the {self.part} part the loss is {self.run_nats:.4f} nats and that of the {self.shares} "
+            f"{self.shares_nats:.4f}, {gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]."
+        )
+        if self.has_learned:
+            return f"Something was learned: {said}"
+        return joined(f"Nothing was learned that can be told: {said}", *((" ", self.advice) if self.advice else ()))
+
+
+def compare_with_shares(
+    run: NDArray[np.float64],
+    counted: NDArray[np.float64],
+    clusters: ArrayLike,
+    *,
+    shares: str,
+    part: str,
+    advice: str = "",
+) -> ShareGap:
+    """Compare the losses of a run with those of counted shares.
+
+    Shapes: run, counted and clusters (rows,).
+
+    Args:
+        run: loss of each row, in nats.
+        counted: loss of the shares on the same rows.
+        clusters: the customer of each row.
+        shares: what was counted.
+        part: whose rows these are.
+        advice: what to try where nothing was learned.
+    """
+    gap = paired_bootstrap(run, counted, clusters).interval
+    return ShareGap(shares, part, exact_mean(run), exact_mean(counted), gap, advice)
+
+
+@dataclass(frozen=True)
+class MembershipGap(JsonText):
     """The loss on a sample of the training part beside that on the evaluated part.
 
     Formula: gap = mean loss of the evaluated rows - mean loss of the training rows, in nats.
@@ -72,7 +145,7 @@ def compare_losses(
     num_resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
-) -> LossGap:
+) -> MembershipGap:
     """Compare the losses of two parts.
 
     Args:
@@ -95,4 +168,4 @@ def compare_losses(
     replicates = means[3, is_whole] / means[2, is_whole] - means[1, is_whole] / means[0, is_whole]
     first, second = exact_mean(losses[is_training]), exact_mean(losses[~is_training])
     interval = draws.interval(second - first, replicates, level=level)
-    return LossGap(first, second, interval, int(is_training.sum()), part)
+    return MembershipGap(first, second, interval, int(is_training.sum()), part)

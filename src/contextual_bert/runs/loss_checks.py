@@ -15,8 +15,7 @@ from torch import nn
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.errors import Message
 from contextual_bert.evaluation import Report, Scores
-from contextual_bert.evaluation.learned import compare_with_shares
-from contextual_bert.evaluation.membership import compare_losses
+from contextual_bert.evaluation.loss_gaps import compare_losses, compare_with_shares
 from contextual_bert.inference import set_index
 from contextual_bert.runs.registry import FITTED_BASELINES, POPULARITY
 from contextual_bert.runs.tasks import Task

@@ -10,7 +10,7 @@ import pytest
 
 from contextual_bert.context import InferredSchema
 from contextual_bert.context.infer import SchemaSettings, infer_features
-from contextual_bert.context.running import share_in_one_stretch
+from contextual_bert.context.row_numbers import share_in_one_stretch
 
 DRAWS = np.random.default_rng(0)
 

@@ -20,8 +20,8 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.server.accepting import BACKLOG, Acceptor, room_for_connections
 from contextual_bert.server.connections import Connection, ConnectionLimit
 from contextual_bert.server.logs import EVENTS, configure_logging
-from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.process import ProcessState
+from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.settings import ServerSettings
 
 _SECONDS_TO_FINISH = 30
