@@ -28,6 +28,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.learned_absence import LearnedAbsence
+from contextual_bert.models.tokenization import word_pieces
 
 WEIGHTS_FILE = "model.safetensors"
 FORMAT = "contextual-bert text baseline 1"
@@ -62,6 +63,7 @@ class TextBaselineConfig:
     problem_type: ClassVar[str] = "single_label_classification"
     has_position_embeddings: ClassVar[bool] = False
     max_position_embeddings: ClassVar[int] = 0
+    num_separators: ClassVar[int] = 1
 
     @property
     def id2label(self) -> dict[int, str]:
@@ -106,7 +108,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     if kind in ("popularity", "context_popularity"):
         model: LabelModel = LabelShares(**shared)
     elif kind == "ngrams":
-        model = NgramBag(tokenizer.convert_ids_to_tokens(range(len(tokenizer))), **reader)
+        model = NgramBag(word_pieces(tokenizer), **reader)
     elif kind == "cnn":
         model = TextCNN(len(tokenizer), **reader)
     elif config.has_tags:

@@ -6,16 +6,7 @@ It knows no class but those of this package.
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    AutoFeatureExtractor,
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoProcessor,
-)
+from transformers import AutoConfig, AutoFeatureExtractor, AutoProcessor
 
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor
@@ -30,11 +21,14 @@ from contextual_bert.models.token_heads import (
 
 # Auto class -> the class it finds for a ContextualBertConfig; one line a head.
 MODELS: Mapping[Any, type[ContextualBertPreTrainedModel]] = {
-    AutoModel: ContextualBertModel,
-    AutoModelForMaskedLM: ContextualBertForMaskedLM,
-    AutoModelForSequenceClassification: ContextualBertForSequenceClassification,
-    AutoModelForTokenClassification: ContextualBertForTokenClassification,
-    AutoModelForQuestionAnswering: ContextualBertForQuestionAnswering,
+    each.auto_class: each
+    for each in (
+        ContextualBertModel,
+        ContextualBertForMaskedLM,
+        ContextualBertForSequenceClassification,
+        ContextualBertForTokenClassification,
+        ContextualBertForQuestionAnswering,
+    )
 }
 
 

@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from transformers import AutoConfig, AutoTokenizer, BertForMaskedLM, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 from transformers.utils.hub import cached_file
 
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
 from contextual_bert.memory import is_out_of_memory
+from contextual_bert.models.backbones import BACKBONES, REFUSED, Backbone
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig, check_no_kernel
+from contextual_bert.models.tokenization import num_separators, tell_halves
 
-# Architectures whose weights and computations are those of this package's blocks.
-MODEL_TYPES = ("bert",)
 # Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.
 HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
-MASKED_LM_TRANSFORM = "cls.predictions.transform.dense.weight"
 SPECIAL_TOKENS = ("pad_token_id", "mask_token_id", "cls_token_id", "sep_token_id", "unk_token_id")
 
 
@@ -49,25 +48,36 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
             "name on the Hub.",
         ) from error
     check_no_kernel(getattr(config, "_attn_implementation", None), place=str(checkpoint))
-    if config.model_type not in MODEL_TYPES and not is_plain_bert(config):
+    backbone_of(config, checkpoint).check(config, checkpoint)
+    return config
+
+
+def backbone_of(config: PreTrainedConfig, checkpoint: str | Path) -> Backbone:
+    """The backbone of a checkpoint.
+
+    Args:
+        config: its config.
+        checkpoint: its folder or name, for messages.
+
+    Raises:
+        CheckpointError: its architecture is none.
+    """
+    if is_plain_bert(config):
+        return BACKBONES["bert"]
+    found = BACKBONES.get(config.model_type)
+    if found is None:
         advice = (
             "It is more than a BERT, with a context or new blocks, or it is of sets: load it with from_pretrained."
             if _is_own(config)
-            else "Give a BERT."
+            else "Give a checkpoint of one of these."
         )
+        reason = f": {REFUSED[config.model_type]}" if config.model_type in REFUSED else ""
         raise CheckpointError(
-            f"{checkpoint}: its architecture is {config.model_type!r}",
-            allowed=f"Allowed: {', '.join(MODEL_TYPES)}.",
+            f"{checkpoint}: its architecture is {config.model_type!r}{reason}",
+            allowed=f"Allowed: {', '.join(sorted(BACKBONES))}.",
             fix=advice,
         )
-    places = getattr(config, "position_embedding_type", None) or "absolute"
-    if places != "absolute":
-        raise CheckpointError(
-            f"{checkpoint}: its position_embedding_type is {places!r}, and what it learned of positions "
-            "cannot be taken over",
-            fix="Give a BERT with absolute positions.",
-        )
-    return config
+    return found
 
 
 def is_plain_bert(config: PreTrainedConfig) -> bool:
@@ -166,12 +176,13 @@ def has_masked_lm_head(checkpoint: str | Path) -> bool:
     Raises:
         CheckpointError: weights that cannot be read.
     """
+    weight = backbone_of(found_config(checkpoint, {}), checkpoint).masked_lm_weight
     shapes = weight_shapes(checkpoint)
     if shapes is not None:
-        return MASKED_LM_TRANSFORM in shapes
+        return weight in shapes
     with weights_read(checkpoint):  # of another format: transformers knows them all
-        loaded: Any = BertForMaskedLM.from_pretrained(checkpoint, output_loading_info=True)
-    return MASKED_LM_TRANSFORM not in loaded[1]["missing_keys"]
+        loaded: Any = AutoModelForMaskedLM.from_pretrained(checkpoint, output_loading_info=True)
+    return weight not in loaded[1]["missing_keys"]
 
 
 def label_names_of(checkpoint: str | Path) -> tuple[str, ...]:
@@ -260,6 +271,7 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
             f"{last + 1:,}: a token is in two lines of vocab.txt, or numbers are left out",
             fix="Give each token a line of its own.",
         )
+    tell_halves(tokenizer)
     if len(tokenizer) > config.vocab_size:
         raise CheckpointError(
             f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens and its model embeddings for "
@@ -268,7 +280,7 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
         )
     # A tokenizer whose files do not say how much may be read allows any length; the model has no such position. That of
     # a run allows what the run read.
-    longest = config.max_position_embeddings
+    longest = backbone_of(config, checkpoint).config_fields(config)["max_position_embeddings"]
     tokenizer.model_max_length = longest if _is_own(config) else min(tokenizer.model_max_length, longest)
     return tokenizer
 
@@ -280,6 +292,7 @@ def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
         "pad_token_id": tokenizer.pad_token_id,
         "mask_token_id": tokenizer.mask_token_id,
         "eos_token_id": tokenizer.sep_token_id,
+        "num_separators": num_separators(tokenizer),
         "reserved_token_ids": sorted({number for number in ids if number is not None}),
     }
 

@@ -17,8 +17,17 @@ from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
 POOLINGS = ("cls", "mean")
+POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
-SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+SIZES = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "embedding_size",
+    "num_separators",
+)
 # No such model was ever trained. What is larger is a slip, or damage, and would be built for hours.
 LARGEST = {
     "hidden_size": 1_000_000,
@@ -29,6 +38,8 @@ LARGEST = {
     "vocab_size": 1_000_000_000,
     "type_vocab_size": 1_000_000,
     "num_extra_layers": 1_000,
+    "embedding_size": 1_000_000,
+    "num_separators": 10,
 }
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 
@@ -49,6 +60,10 @@ class ContextualBertConfig(BertConfig):
         softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
             but ``reserved_token_ids``; "candidates", all but these and the items that the set shows.
         type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
+        embedding_size: width of the embeddings where it is not that of the blocks: a layer maps them to it, and the
+            masked-item head back. None: that of the blocks.
+        pooler_act: activation of the pooler: "tanh", as in BERT, "relu" or "gelu".
+        num_separators: how many [SEP] stand between two texts, or the words of a context and a text.
         has_bert_start: whether the method's modules are laid out so that the model can start as a pretrained BERT;
             ``from_bert`` sets it.
         num_extra_layers: how many of the blocks, the last ones, are new on top of a checkpoint; ``from_bert`` sets it.
@@ -86,6 +101,9 @@ class ContextualBertConfig(BertConfig):
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
     softmax_over: str = "vocabulary"
     type_vocab_size: int = 0
+    embedding_size: int | None = None
+    pooler_act: str = "tanh"
+    num_separators: int = 1
     has_bert_start: bool = False
     num_extra_layers: int = 0
     is_ordinal: bool = False
@@ -157,6 +175,7 @@ class ContextualBertConfig(BertConfig):
         choices = {
             "classifier_pooling": POOLINGS,
             "softmax_over": get_args(SoftmaxOver),
+            "pooler_act": POOLER_ACTIVATIONS,
         }
         for name, known in choices.items():
             value = getattr(self, name)
@@ -284,7 +303,9 @@ class ContextualBertConfig(BertConfig):
         hidden, positions = self.hidden_size, self.max_position_embeddings if self.has_position_embeddings else 0
         block = 4 * hidden**2 + 2 * hidden * self.intermediate_size
         features = sum((each.num_embeddings + each.vector_size) * each.embedding_size for each in self.layout)
-        return (self.vocab_size + positions) * hidden + self.num_hidden_layers * block + features
+        return (
+            (self.vocab_size + positions) * (self.embedding_size or hidden) + self.num_hidden_layers * block + features
+        )
 
     def value_of(self, name: str) -> Any:
         """Return the value of a field, or of a setting of the method's own; None where there is none.

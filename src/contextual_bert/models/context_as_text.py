@@ -23,12 +23,13 @@ from contextual_bert.models.modeling_contextual_bert import (
     ContextualBertModelOutput,
     warn_without_context,
 )
+from contextual_bert.models.tokenization import with_space
 
 FIRST_WORD = len(MULTI_RESERVED)  # token t of a vocabulary is the value t + FIRST_WORD of a list
 
 
 class ContextAsText(ContextualBertModel):
-    """BERT's encoder for [CLS] words of the context [SEP] text [SEP].
+    """BERT's encoder for [CLS] words of the context [SEP] text [SEP], with as many [SEP] as ``num_separators``.
 
     Formula:
         X(N) = Encoder([CLS]; w_1; ...; w_F; [SEP]; text), of which [CLS] and the text are given back
@@ -85,8 +86,8 @@ class ContextAsText(ContextualBertModel):
             warn_without_context("has_context_as_text=True")
         words = _word_ids(context, input_ids)
         is_read = words >= FIRST_WORD
-        separator = words.new_full((len(words), 1), cast(int, self.config.eos_token_id))
-        added = words.shape[1] + 1
+        separator = words.new_full((len(words), self.config.num_separators), cast(int, self.config.eos_token_id))
+        added = words.shape[1] + self.config.num_separators
         tokens = (words - FIRST_WORD).where(is_read, cast(int, self.config.pad_token_id))
         in_front = torch.cat([tokens, separator], dim=1)
         real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -160,7 +161,7 @@ def word_ids(sentences: Mapping[str, pa.Array], tokenizer: Any) -> dict[str, Ten
 
 def _ids(said: pa.Array, tokenizer: Any) -> Tensor:
     distinct = said.dictionary_encode()
-    sentences = distinct.dictionary.to_pylist()
+    sentences = with_space(distinct.dictionary, tokenizer).to_pylist()
     tokens: list[list[int]] = tokenizer(sentences, add_special_tokens=False)["input_ids"] if sentences else []
     nothing = torch.zeros(1, dtype=torch.int64)  # the last row: nothing is known
     ids = pad_sequence([*(torch.tensor(row) + FIRST_WORD for row in tokens), nothing], batch_first=True)

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from transformers import AutoModelForMaskedLM
 from transformers.loss.loss_utils import ForMaskedLMLoss
 from transformers.models.bert.modeling_bert import BertOnlyMLMHead
 from transformers.utils.generic import ModelOutput, can_return_tuple
@@ -209,6 +210,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     }
 
     head_keys = ("cls.",)
+    auto_class = AutoModelForMaskedLM
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
@@ -216,6 +218,10 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         self.bert = text_encoder(config)
         self.cls = BertOnlyMLMHead(config)
         head: Any = self.cls.predictions
+        if config.embedding_size is not None:
+            head.transform.dense = nn.Linear(config.hidden_size, config.embedding_size)
+            head.transform.LayerNorm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+            head.decoder = nn.Linear(config.embedding_size, config.vocab_size)
         if not config.has_head_layer_norm:
             head.transform.LayerNorm = nn.Identity()
         if not config.tie_word_embeddings:

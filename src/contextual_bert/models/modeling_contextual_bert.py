@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import AutoModel
+from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -47,11 +49,14 @@ Context = Mapping[str, Tensor]
 
 
 class ContextualBertEmbeddings(nn.Module):
-    """x_i = LayerNorm(item embedding [+ segment embedding] [+ position embedding]); parameters have BERT's names."""
+    """x_i = LayerNorm(item embedding [+ segment embedding] [+ position embedding]); parameters have BERT's names.
+
+    With an ``embedding_size`` of its own the sum has that width, and ``projection`` maps x_i to the blocks'.
+    """
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__()
-        size = config.hidden_size
+        size = config.embedding_size or config.hidden_size
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
         self.position_embeddings = (
             nn.Embedding(config.max_position_embeddings, size) if config.has_position_embeddings else None
@@ -59,6 +64,7 @@ class ContextualBertEmbeddings(nn.Module):
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.projection = nn.Linear(size, config.hidden_size) if config.embedding_size is not None else None
 
     def forward(
         self,
@@ -84,7 +90,8 @@ class ContextualBertEmbeddings(nn.Module):
             if position_ids is None:
                 position_ids = torch.arange(embeddings.shape[1], device=embeddings.device).unsqueeze(0)
             embeddings = embeddings + self.position_embeddings(position_ids)
-        return self.dropout(self.LayerNorm(embeddings))
+        embeddings = self.dropout(self.LayerNorm(embeddings))
+        return self.projection(embeddings) if self.projection is not None else embeddings
 
 
 class ContextualBertLayer(BertLayer):
@@ -201,6 +208,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
     head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
     num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
+    auto_class: ClassVar[Any] = AutoModel  # that finds the same head of other architectures
     has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
@@ -377,7 +385,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         self.context_encoder = ContextEncoder(config.layout) if method.has_context else None
         self.conditioning = method.input(config.sizes)
         self.encoder = ContextualBertEncoder(config)
-        self.pooler = BertPooler(config) if has_pooler else None
+        self.pooler = pooler(config) if has_pooler else None
         self.post_init()
 
     @can_return_tuple
@@ -484,6 +492,13 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
                 f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}", fix="Give one context a row."
             )
         return embedded
+
+
+def pooler(config: ContextualBertConfig) -> BertPooler:
+    """BERT's pooler with the activation of the config."""
+    made = BertPooler(config)
+    made.activation = ACT2FN[config.pooler_act]
+    return made
 
 
 def warn_without_context(what: str) -> None:

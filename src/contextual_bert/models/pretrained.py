@@ -12,35 +12,29 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import torch
-from torch import nn
-from transformers import BertForMaskedLM
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM
 
 from contextual_bert.conditioning import get_method, methods_of_setting
 from contextual_bert.conditioning.method import BlockSlot
 from contextual_bert.context import ContextSchema
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message, did_you_mean
-from contextual_bert.models.checkpoint_files import HUB_SETTINGS, found_config, load_tokenizer, tokens_of, weights_read
+from contextual_bert.models.backbones.backbone import COMMON_FIELDS, Backbone
+from contextual_bert.models.backbones.bert import BERT_FIELDS
+from contextual_bert.models.checkpoint_files import (
+    HUB_SETTINGS,
+    backbone_of,
+    found_config,
+    load_tokenizer,
+    tokens_of,
+    weights_read,
+)
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 
 CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
 HEAD_KEY = "classifier."  # how the names of the weights of the layer that gives labels start
 OUTPUT_MATRIX = "cls.predictions.decoder.weight"
-BERT_FIELDS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "initializer_range",
-    "layer_norm_eps",
-    "classifier_dropout",
-    "tie_word_embeddings",
-)
+OWN_FIELDS = ("embedding_size", "pooler_act")  # of a model of this package that is a plain one itself
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
 HEAD_FIELDS = ("is_ordinal", "classifier_pooling")
 DROPOUTS = ("context_dropout", "field_dropout")
@@ -66,7 +60,8 @@ def load_bert(
     hub = {name: value for name, value in loading.items() if name in HUB_SETTINGS}
     config = bert_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
     num_own = config.num_hidden_layers - config.num_extra_layers
-    num_theirs = found_config(checkpoint, hub).num_hidden_layers
+    theirs = found_config(checkpoint, hub)
+    backbone, num_theirs = backbone_of(theirs, checkpoint), theirs.num_hidden_layers
     if num_own > num_theirs:
         raise ConfigurationError(
             f"is more than the {num_theirs} of {checkpoint}",
@@ -96,8 +91,14 @@ def load_bert(
     may_differ = loading.pop("ignore_mismatched_sizes", False)
     try:
         with weights_read(checkpoint):
+            where: dict[str, Any] = {"pretrained_model_name_or_path": checkpoint}
+            if backbone.names:
+                dtype = loading["dtype"]
+                weights = converted_weights(model_class, checkpoint, backbone, dtype=dtype, **hub)
+                where = {"pretrained_model_name_or_path": None, "state_dict": weights}
+                loading = {name: value for name, value in loading.items() if name not in hub}
             model, info = model_class.from_pretrained(
-                checkpoint, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **loading
+                **where, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **loading
             )
     except TypeError as error:
         odd = sorted(name for name in loading if repr(name) in str(error)) or sorted(loading)
@@ -111,20 +112,37 @@ def load_bert(
     missing = [key for key in info["missing_keys"] if not is_added(key, model)]
     if missing:
         raise CheckpointError(
-            f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first",
-            fix="Give the folder of a whole BERT checkpoint.",
+            f"{checkpoint}: {len(missing)} weights are missing, {missing[0]!r} is the first",
+            fix="Give the folder of a whole checkpoint.",
         )
     if num_theirs > num_own:
         _draw_extra_blocks(model)
     if OUTPUT_MATRIX in info["missing_keys"] and not config.tie_word_embeddings:
         # The checkpoint's output matrix is that of its embeddings: the model's own starts where it is.
-        theirs: Any = BertForMaskedLM.from_pretrained(checkpoint, **hub).get_output_embeddings()
-        model.get_output_embeddings().load_state_dict(theirs.state_dict())
+        plain: Any = AutoModelForMaskedLM.from_pretrained(checkpoint, **hub)
+        model.get_output_embeddings().load_state_dict(plain.get_output_embeddings().state_dict())
     drawn = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
     model.has_new_head = any(key.startswith(HEAD_KEY) for key in drawn)
     # It is no model of that checkpoint: peft would look there for the config that an adapter is saved with.
     model.name_or_path = model.config.name_or_path = ""
     return model
+
+
+def converted_weights(
+    model_class: Any, checkpoint: str | Path, backbone: Backbone, **loading: Any
+) -> dict[str, Tensor]:
+    """The weights of a checkpoint of another architecture by their names here: those that its files have.
+
+    Args:
+        model_class: one of the classes of this package; the checkpoint is read by transformers' class of that head.
+        checkpoint: folder or name on the Hub.
+        backbone: the checkpoint's.
+        **loading: for ``from_pretrained``.
+    """
+    plain, info = model_class.auto_class.from_pretrained(checkpoint, output_loading_info=True, **loading)
+    prefix = "" if plain.base_model is not plain else f"{plain.base_model_prefix}."
+    weights = {f"{prefix}{name}": w for name, w in plain.state_dict().items() if name not in info["missing_keys"]}
+    return backbone.weights(weights, plain.config)
 
 
 def _draw_extra_blocks(model: Any) -> None:
@@ -220,7 +238,9 @@ def bert_config(
     found = found_config(checkpoint, hub)
     fields |= label_fields(fields)
     has_labels = not fields.keys() & {"num_labels", "id2label", "label2id"}
-    taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
+    is_own = isinstance(found, ContextualBertConfig)
+    copied = (*(LABEL_FIELDS if has_labels else ()), *(OWN_FIELDS if is_own else ()))
+    taken = backbone_of(found, checkpoint).config_fields(found) | {name: getattr(found, name) for name in copied}
     num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
     num_layers = fields.get("num_hidden_layers", found.num_hidden_layers)
     if type(num_layers) is not int:
@@ -310,4 +330,4 @@ def extra_layers_of(fields: Mapping[str, Any], *, default: int) -> int:
 
 
 def _fields() -> set[str]:
-    return {*inspect.get_annotations(ContextualBertConfig), *BERT_FIELDS, *LABEL_FIELDS, "num_labels"}
+    return {*inspect.get_annotations(ContextualBertConfig), *COMMON_FIELDS, *BERT_FIELDS, *LABEL_FIELDS, "num_labels"}

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import AutoModelForSequenceClassification
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.errors import ConfigurationError
@@ -87,6 +88,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
 
     head_keys = ("classifier.", "bert.pooler.")
     head_fields = ("is_ordinal", "classifier_pooling")
+    auto_class = AutoModelForSequenceClassification
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from torch import Tensor, nn
+from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
@@ -59,6 +60,7 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
     """
 
     head_keys = ("classifier.",)
+    auto_class = AutoModelForTokenClassification
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
@@ -128,6 +130,7 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
 
     head_keys = ("qa_outputs.",)
     num_segments = 2
+    auto_class = AutoModelForQuestionAnswering
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)

@@ -11,16 +11,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import BertModel, PreTrainedModel
+from transformers import PreTrainedModel
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.models import ContextualBertModel
 from contextual_bert.models.auto import MODELS
+from contextual_bert.models.backbones import BACKBONES
 from contextual_bert.models.pretrained import is_added
 from contextual_bert.testing.miniature import (
     drawn_anew,
     miniature_batch,
     miniature_config,
+    miniature_plain_config,
     miniature_schema,
     miniature_tokenizer,
     plain_bert_config,
@@ -33,29 +35,46 @@ ROUNDING = 1e-5  # float32: the same sums in another order
 
 
 def check_bert_start(method_name: str) -> None:
-    """Contract 8: from a BERT checkpoint only declared weights are new; at first the output is BERT's if promised."""
-    batch = {name: value for name, value in miniature_batch().items() if name != "labels"}
-    fields: dict[str, Any] = {"has_position_embeddings": True, "type_vocab_size": 2}
-    bert = drawn_anew(BertModel(plain_bert_config(miniature_config("none", **fields)), add_pooling_layer=False))
+    """Contract 8, for every backbone and head: from a checkpoint only declared weights are new; at first the output is
+    that of transformers' own class if the method promises so, and without a slot bit for bit."""
+    for model_type in BACKBONES:
+        for auto_class, model_class in MODELS.items():
+            _check_start(method_name, model_type, auto_class, model_class)
+
+
+def _check_start(method_name: str, model_type: str, auto_class: Any, model_class: Any) -> None:
+    name, method = f"{method_name}, {model_type}, {model_class.__name__}", get_method(method_name)
+    plain = drawn_anew(auto_class.from_config(miniature_plain_config(model_type), trust_remote_code=False))
     with tempfile.TemporaryDirectory() as folder:
-        miniature_checkpoint(bert, Path(folder))
-        schema = miniature_schema() if get_method(method_name).has_context else None
-        model = ContextualBertModel.from_bert(folder, schema=schema, conditioning=method_name).eval()
-    taken, given = model.state_dict(), bert.state_dict()
-    new = {key for key in taken.keys() - given.keys() if not is_added(key, model)}
-    require(not new, f"{method_name}: new weights that contain neither 'conditioning.' nor 'context_encoder.': {new}")
-    if not get_method(method_name).keeps_bert:
+        miniature_checkpoint(plain, Path(folder))
+        schema = miniature_schema() if method.has_context else None
+        model = model_class.from_bert(folder, schema=schema, conditioning=method_name).eval()
+    backbone, prefix = BACKBONES[model_type], "" if plain.base_model is not plain else f"{plain.base_model_prefix}."
+    of_base = model_class is ContextualBertModel
+    given = {backbone.name_of(f"{prefix}{key}").removeprefix("bert." if of_base else "") for key in plain.state_dict()}
+    given |= {key.removeprefix("bert.") if of_base else key for key in backbone.made}
+    new = {key for key in model.state_dict().keys() - given if not is_added(key, model)}
+    require(not new, f"{name}: new weights that contain neither 'conditioning.' nor 'context_encoder.': {new}")
+    require(not model.has_new_head, f"{name}: the head of the checkpoint was not taken")
+    if not method.keeps_bert and method.has_context:
         return
-    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    is_real = inputs["attention_mask"].bool()
-    with torch.no_grad():
-        expected = bert(**inputs).last_hidden_state[is_real]
-        for context in (batch["context"], None):
-            difference = relative_difference(model(**inputs, context=context).last_hidden_state[is_real], expected)
+    batch = {key: value for key, value in miniature_batch().items() if key != "labels"}
+    inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
+    expected = _real(_outputs(plain, inputs), inputs)
+    for context in (batch["context"], None):
+        for ours, theirs in zip(_real(_outputs(model, {**inputs, "context": context}), inputs), expected, strict=False):
+            difference = relative_difference(ours, theirs)
+            most = ROUNDING if method.has_context else 0
             require(
-                difference <= ROUNDING,
-                f"{method_name}: promises to keep BERT's function (keeps_bert), but starts {difference} away from it",
+                difference <= most,
+                f"{name}: promises the checkpoint's function (keeps_bert), but starts {difference} away",
             )
+
+
+def _real(outputs: list[Tensor], inputs: dict[str, Tensor]) -> list[Tensor]:
+    """The outputs at the positions that a text has: of padding each architecture makes something else."""
+    is_real = inputs["attention_mask"].bool()
+    return [each[is_real] if each.shape[:2] == is_real.shape else each for each in outputs]
 
 
 def check_heads(method_name: str) -> None:

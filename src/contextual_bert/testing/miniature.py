@@ -12,7 +12,7 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import BertProcessing
 from torch import Tensor
-from transformers import BertConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
 from contextual_bert.models import (
@@ -22,6 +22,7 @@ from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertProcessor,
 )
+from contextual_bert.models.backbones import BACKBONES
 
 ITEMS = tuple(f"item-{number}" for number in range(20))
 SETS = (  # of different lengths; the masked item of each is ANSWERS'
@@ -91,6 +92,21 @@ def plain_bert_config(config: ContextualBertConfig) -> BertConfig:
     """The config of the BERT that a model without a context is: what transformers' own classes are built from."""
     known = BertConfig().to_dict().keys() - {"model_type"}
     return BertConfig(**{key: value for key, value in config.to_dict().items() if key in known})
+
+
+def miniature_plain_config(model_type: str) -> PreTrainedConfig:
+    """The config of another architecture in the sizes of ``miniature_config``."""
+    fields: dict[str, Any] = {
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    named = BACKBONES[model_type].fields
+    sizes = {named[name]: value for name, value in fields.items()}
+    return AutoConfig.for_model(model_type, vocab_size=len(ITEMS) + 3, pad_token_id=0, **sizes)
 
 
 def miniature_tokenizer(vocab_size: int = 23) -> PreTrainedTokenizerFast:

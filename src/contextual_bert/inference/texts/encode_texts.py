@@ -41,6 +41,7 @@ from contextual_bert.inference.texts.text_layout import (
     tokenized_words,
 )
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
+from contextual_bert.models.tokenization import num_separators
 from contextual_bert.models.truncation import Truncation, check_truncation
 from contextual_bert.nouns import counted
 
@@ -216,7 +217,8 @@ def _laid_out(
     limit: int | NDArray[np.int64],
     truncation: Truncation,
 ) -> Layout:
-    room, least = limit - num_special(pair is not None), 1 if pair is None else 2
+    separators = num_separators(tokenizer)
+    room, least = limit - num_special(separators if pair is not None else 0), 1 if pair is None else 2
     if np.min(room, initial=least) < least:
         what = "a text" if pair is None else "two texts"
         raise ConfigurationError(
@@ -230,7 +232,7 @@ def _laid_out(
         )
     first = tokenized_words(column, tokenizer, text) if has_words else tokenized_texts(column, tokenizer, text)
     second = tokenized_texts(checked_column(table, pair, complete=True), tokenizer, pair) if pair is not None else None
-    return Layout(first, second, room=room, truncation=truncation)
+    return Layout(first, second, room=room, separators=separators, truncation=truncation)
 
 
 def _at_starts(tags: NDArray[np.int64], word_starts: NDArray[np.int64]) -> NDArray[np.int64]:

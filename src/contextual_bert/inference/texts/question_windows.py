@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.inference.texts.text_layout import num_special
+from contextual_bert.models.tokenization import num_separators
 
 OVERLAP = 0.25  # of a window is read again in the next one: 128 of 512 tokens, as for BERT on SQuAD
 SLICE = 2_000  # questions whose windows a tokenizer holds as objects of its own at once
@@ -67,9 +68,10 @@ def _overlaps(questions: Sequence[str], tokenizer: Any, name: str, *, limits: ND
         sizes[start : start + SLICE] = [
             len(ids) for ids in tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
         ]
-    room = limits - num_special(has_pair=True) - sizes
+    special = num_special(num_separators(tokenizer))
+    room = limits - special - sizes
     least = int(limits.min(initial=SLICE))
-    if least <= num_special(has_pair=True) + 1:
+    if least <= special + 1:
         raise ConfigurationError(
             "leaves no room for a question and a text", setting="max_length", value=least, fix="Give more."
         )

@@ -21,6 +21,7 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.models.context_as_text import FIRST_WORD
+from contextual_bert.models.tokenization import with_space
 from contextual_bert.models.truncation import Truncation
 
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
@@ -49,13 +50,20 @@ class Layout:
         first: the texts.
         second: second texts, of which only ends are cut.
         room: tokens kept of a text, or of both; or one number a text.
+        separators: how many [SEP] stand between two texts.
         truncation: what is kept of a first text that is too long.
     """
 
     def __init__(
-        self, first: Tokens, second: Tokens | None, *, room: int | NDArray[np.int64], truncation: Truncation
+        self,
+        first: Tokens,
+        second: Tokens | None,
+        *,
+        room: int | NDArray[np.int64],
+        separators: int,
+        truncation: Truncation,
     ) -> None:
-        self.first, self.second = first, second
+        self.first, self.second, self.separators = first, second, separators
         sizes = first.sizes
         others = second.sizes if second is not None else np.zeros_like(sizes)
         # As the tokenizers do it: the longer text is cut until both are of a length, then both.
@@ -63,7 +71,9 @@ class Layout:
         self.num_first = np.where(sizes <= others, shorter, np.minimum(sizes, room - shorter))
         self.num_second = np.where(sizes <= others, np.minimum(others, room - shorter), shorter)
         self.is_cut: NDArray[np.bool_] = (self.num_first < sizes) | (self.num_second < others)
-        self.offsets = offsets_of(self.num_first + self.num_second + num_special(second is not None))
+        self.offsets = offsets_of(
+            self.num_first + self.num_second + num_special(separators if second is not None else 0)
+        )
         has_tail = truncation == "head_tail"
         head = np.ceil(self.num_first * HEAD_SHARE).astype(np.int64) if has_tail else self.num_first
         self._source = _chosen(first.offsets, self.num_first, head)
@@ -71,14 +81,14 @@ class Layout:
     @property
     def second_starts(self) -> NDArray[np.int64] | None:
         """The place in each text where its second half begins."""
-        return self.num_first + 2 if self.second is not None else None
+        return self.num_first + 1 + self.separators if self.second is not None else None
 
     def ids(self, tokenizer: Any) -> NDArray[np.int64]:
         """The ids of all texts, [CLS] and [SEP] included."""
         ids = self.spread(self.first.values, around=tokenizer.sep_token_id)
         ids[self.offsets[:-1]] = tokenizer.cls_token_id
         if self.second is not None:
-            starts = self.offsets[:-1] + self.num_first + 2
+            starts = self.offsets[:-1] + self.num_first + 1 + self.separators
             kept = _chosen(self.second.offsets, self.num_second, self.num_second)
             ids[np.repeat(starts, self.num_second) + places_of(self.num_second)] = self.second.values[kept]
         return ids
@@ -98,9 +108,9 @@ class Layout:
         return self.spread(np.where(np.diff(words, prepend=-1) > 0, words, NO_START), around=NO_START)
 
 
-def num_special(has_pair: bool) -> int:
-    """Return the number of [CLS] and [SEP] around a text or a pair."""
-    return 3 if has_pair else 2
+def num_special(separators: int = 0) -> int:
+    """Return the number of [CLS] and [SEP] around a text, or a pair with so many [SEP] between the two."""
+    return 2 + separators
 
 
 def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any) -> int:
@@ -125,8 +135,8 @@ def room_beside(
     if not config.has_context_as_text or not context:
         return longest
     num_words = np.sum([(words >= FIRST_WORD).sum(dim=1).numpy() for words in context.values()], axis=0)
-    rooms = np.minimum(longest, config.max_position_embeddings - 1 - num_words)
-    if len(rooms) and rooms.min() <= num_special(has_pair=True):
+    rooms = np.minimum(longest, config.max_position_embeddings - config.num_separators - num_words)
+    if len(rooms) and rooms.min() <= num_special(config.num_separators):
         row, most = int(rooms.argmin()), config.max_position_embeddings
         what = f"in words the context has {num_words[row]:,} tokens, and the model reads {most:,} with the text"
         raise DataError(what, row=row, column="context", fix="Give shorter values.")
@@ -198,7 +208,7 @@ def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
     if not is_text(words.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of lists of words.")
     check_whole(words, num_words, what="word", column=name)
-    pieces = tokenized_texts(words, tokenizer, name)
+    pieces = tokenized_texts(with_space(words, tokenizer), tokenizer, name)
     is_lost = pieces.sizes == 0  # a word of which the tokenizer leaves nothing keeps its place
     values = np.insert(pieces.values, pieces.offsets[:-1][is_lost], tokenizer.unk_token_id)
     sizes = np.where(is_lost, 1, pieces.sizes)

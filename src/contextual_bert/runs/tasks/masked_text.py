@@ -13,6 +13,7 @@ from contextual_bert.errors import Message
 from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.models.tokenization import WORD_PIECE, word_pieces
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
@@ -106,12 +107,11 @@ class MaskedTextTask(CountedTask, TextModelTask):
 
     def _collator(self, recipe: Recipe) -> TextMaskingCollator:
         tokenizer, task = self._tokenizer, self._task
-        tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         return TextMaskingCollator(
             mask_id=tokenizer.mask_token_id,
             pad_id=tokenizer.pad_token_id,
             special_ids=tokenizer.all_special_ids,
-            is_word_start=torch.tensor([not token.startswith("##") for token in tokens]),
+            is_word_start=torch.tensor([not piece.startswith(WORD_PIECE) for piece in word_pieces(tokenizer)]),
             unit=cast(Any, task.masking),
             rate=task.mask_rate,
             max_rate=task.max_mask_rate,

@@ -1,0 +1,40 @@
+"""The backbones by the name that a checkpoint's config gives its architecture."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from contextual_bert.models.backbones.backbone import Backbone
+from contextual_bert.models.backbones.bert import Bert
+from contextual_bert.models.backbones.distilbert import DistilBert
+from contextual_bert.models.backbones.electra import Electra
+from contextual_bert.models.backbones.roberta import Roberta
+
+BACKBONES: Mapping[str, Backbone] = MappingProxyType(
+    {
+        model_type: backbone
+        for backbone in (Bert(), Roberta(), DistilBert(), Electra())
+        for model_type in backbone.model_types
+    }
+)
+# Why these are none, for those who ask.
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "albert": "all of its blocks share their weights, and a method has modules of its own in each",
+        "mpnet": "its attention adds biases that it learned of distances",
+        "deberta": "its attention keeps positions apart from words",
+        "deberta-v2": "its attention keeps positions apart from words",
+    }
+)
+
+
+def get_backbone(model_type: str) -> Backbone | None:
+    """The backbone of an architecture, None where there is none.
+
+    Args:
+        model_type: what ``config.json`` says.
+
+    Example:
+        >>> get_backbone("xlm-roberta").has_segments
+        False
+    """
+    return BACKBONES.get(model_type)

@@ -1,0 +1,133 @@
+"""How a tokenizer marks words, halves and their ends, whichever family it is of. It knows no model."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from tokenizers import processors
+from transformers import PreTrainedTokenizerBase
+
+SPACE_MARKS = {"ByteLevel": "Ġ", "Metaspace": "▁"}  # decoder -> how a token begins that begins a word
+WORD_PIECE = "##"
+
+
+def num_separators(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return how many [SEP] stand between two texts: 1 as in BERT, or 2 as in RoBERTa.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> num_separators(miniature_text_processor().tokenizer)
+        1
+    """
+    added = [tokenizer.num_special_tokens_to_add(pair=has_pair) for has_pair in (True, False)]
+    return max(1, added[0] - added[1])
+
+
+def with_space(words: pa.Array, tokenizer: PreTrainedTokenizerBase) -> pa.Array:
+    """The words of a text with a space before each, where it is by the space that a tokenizer knows a word.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> with_space(pa.array(["word1", None]), miniature_text_processor().tokenizer).to_pylist()
+        ['word1', None]
+    """
+    if _space_mark(tokenizer) != SPACE_MARKS["ByteLevel"]:
+        return words
+    return pc.binary_join_element_wise("", words, " ")
+
+
+def word_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The tokens of the vocabulary in the notation of WordPiece: what goes on a word begins with "##".
+
+    Args:
+        tokenizer: of any family that marks where words begin, or where they go on.
+
+    Returns:
+        A string an id. A mark of a space is left out; one of punctuation alone begins a word of its own.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> word_pieces(miniature_text_processor().tokenizer)[:6]
+        ['[PAD]', '[MASK]', '[UNK]', '[CLS]', '[SEP]', 'word0']
+    """
+    tokens: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    mark = _space_mark(tokenizer)
+    if mark is None:
+        return tokens
+    special = set(tokenizer.all_special_tokens)
+    return [_word_piece(token, mark) if token not in special else token for token in tokens]
+
+
+def _word_piece(token: str, mark: str) -> str:
+    if token.startswith(mark):
+        return token[len(mark) :]
+    return f"{WORD_PIECE}{token}" if any(map(str.isalnum, token)) else token
+
+
+def _space_mark(tokenizer: Any) -> str | None:
+    """Return how tokens begin that begin a word, None where others are marked, or none."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    decoder = getattr(backend, "decoder", None)
+    return next((SPACE_MARKS[kind] for kind in _kinds(decoder, "decoders") if kind in SPACE_MARKS), None)
+
+
+def tell_halves(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Let a tokenizer put the second text of a pair in segment 1, as BERT's does; RoBERTa's leaves all in segment 0.
+
+    Args:
+        tokenizer: changed in place; its tokens stay as they are.
+    """
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # which is what is saved
+    ids, kinds, halves = _encoded(tokenizer, "a", "b")
+    if 1 not in halves or all(kind == 1 for kind, half in zip(kinds, halves, strict=True) if half == 1):
+        return
+    backend: Any = tokenizer.backend_tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+    alone, _, only = _encoded(tokenizer, "a")
+    named = dict(zip(tokenizer.convert_ids_to_tokens(ids), ids, strict=True))
+    special = [(name, number) for name, number in named.items() if number in tokenizer.all_special_ids]
+    template = processors.TemplateProcessing(
+        single=_template(tokenizer.convert_ids_to_tokens(alone), only),
+        pair=_template(tokenizer.convert_ids_to_tokens(ids), halves),
+        special_tokens=special,
+    )
+    trimming = _trimming(backend.post_processor)
+    backend.post_processor = processors.Sequence([trimming, template]) if trimming is not None else template
+
+
+def _encoded(tokenizer: Any, *texts: str) -> tuple[list[int], list[int], list[int | None]]:
+    found = tokenizer(*texts, return_token_type_ids=True)
+    return found["input_ids"], found["token_type_ids"], found.sequence_ids(0)
+
+
+def _template(tokens: list[str], halves: list[int | None]) -> list[str]:
+    """Return the parts of a template: special tokens by name, each half once; the second and what follows is of 1."""
+    parts: list[str] = []
+    kind = 0
+    for token, half in zip(tokens, halves, strict=True):
+        kind = 1 if half == 1 else kind
+        part = f"{token}:{kind}" if half is None else f"${'AB'[half]}:{kind}"
+        if half is None or part not in parts:
+            parts.append(part)
+    return parts
+
+
+def _trimming(processor: Any) -> Any:
+    """Return what leaves the space before a word out of its place in the text, None where nothing does."""
+    if processor is None:
+        return None
+    for found in _states(processor):
+        if found["type"] in ("ByteLevel", "RobertaProcessing"):
+            return processors.ByteLevel(trim_offsets=found["trim_offsets"], add_prefix_space=found["add_prefix_space"])
+    return None
+
+
+def _kinds(part: Any, listed: str) -> list[str]:
+    return [found["type"] for found in _states(part, listed)] if part is not None else []
+
+
+def _states(part: Any, listed: str = "processors") -> list[dict[str, Any]]:
+    """Return what a part of a tokenizer consists of, as its file says it."""
+    state: dict[str, Any] = json.loads(part.__getstate__())
+    return state[listed] if state["type"] == "Sequence" else [state]
