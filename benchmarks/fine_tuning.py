@@ -70,7 +70,12 @@ def model_of(name: str) -> Any:
     if name == PEER:
         return BertForSequenceClassification(BertConfig(**SIZES))
     extra = 6 if name == "multi_attribute" else 0
-    layout = {"has_position_embeddings": True, "type_vocab_size": 2, "has_bert_start": True, "num_extra_layers": extra}
+    layout = {
+        "has_position_embeddings": True,
+        "type_vocab_size": 2,
+        "has_pretrained_start": True,
+        "num_extra_layers": extra,
+    }
     sizes = {**SIZES, "num_hidden_layers": SIZES["num_hidden_layers"] + extra}
     return ContextualBertForSequenceClassification(
         ContextualBertConfig.from_schema(SCHEMA, conditioning=name, **sizes, **layout)

@@ -55,7 +55,7 @@ class ScaledAttention(BlockSlot):
 
 class Attend(GlobalState):
     name = "test_attend"
-    keeps_bert = False
+    keeps_checkpoint = False
 
     def block(self, sizes: Sizes, layer: int) -> BlockSlot:
         return ScaledAttention(sizes)
@@ -100,7 +100,7 @@ class Film(BlockSlot):
 
 class Modulate(GlobalState):
     name = "test_modulate"
-    keeps_bert = False
+    keeps_checkpoint = False
 
     def block(self, sizes: Sizes, layer: int) -> BlockSlot:
         return Film(sizes)
@@ -195,7 +195,7 @@ SCALES = itertools.count(1)
 
 
 class ForgetsToStart(ReadState):
-    def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:
+    def start_as_checkpoint(self, attention_norm: nn.LayerNorm) -> None:
         """Leaves its random weights."""
 
 
@@ -224,7 +224,7 @@ class CannotBeLoaded(ReadState):
         (CannotBeLoaded, "save_and_load", "gives other logits"),
         (CannotBeLoaded, "heads", "the loaded model gives other outputs"),
         (MixesRows, "heads", "another context in row 0 changes other rows"),
-        (ForgetsToStart, "bert_start", r"promises to keep BERT's function \(keeps_bert\)"),
+        (ForgetsToStart, "checkpoint_start", r"promises to keep BERT's function \(keeps_checkpoint\)"),
     ],
 )
 def test_a_broken_block_is_caught(read: type[ReadState], contract: str, message: str) -> None:

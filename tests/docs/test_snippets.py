@@ -325,7 +325,7 @@ def test_the_readme_shows_python_that_runs() -> None:
 
 def test_a_table_becomes_a_model_and_an_answer_in_thirty_lines() -> None:
     _, block, *_ = runnable(ROOT / "docs" / "guides" / "text.md")
-    assert all(word in block.text for word in ("read_table", "from_bert", "Trainer", "TextPipeline"))
+    assert all(word in block.text for word in ("read_table", "from_checkpoint", "Trainer", "TextPipeline"))
     assert len(block.text.splitlines()) <= 30
 
 

@@ -72,4 +72,4 @@ def test_other_trouble_is_told_apart(tmp_path: Path) -> None:
 def test_each_file_of_a_checkpoint_is_one_error(checkpoint: Path, name: str, text: str) -> None:
     (checkpoint / name).write_text(text)
     with pytest.raises(CheckpointError):
-        ContextualBertForSequenceClassification.from_bert(checkpoint, conditioning="none")
+        ContextualBertForSequenceClassification.from_checkpoint(checkpoint, conditioning="none")

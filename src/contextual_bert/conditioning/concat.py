@@ -39,7 +39,7 @@ class Concat(ConditioningMethod):
 
     name = "concat"
     label = "[C]"
-    keeps_bert = True
+    keeps_checkpoint = True
 
     def input(self, sizes: Sizes) -> InputSlot:
         return ConcatInput(sizes)
@@ -53,13 +53,13 @@ class ConcatInput(InputSlot):
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        inner_size = 2 * sizes.hidden_size if sizes.has_bert_start else sizes.hidden_size
+        inner_size = 2 * sizes.hidden_size if sizes.has_pretrained_start else sizes.hidden_size
         self.items = nn.Linear(sizes.hidden_size, inner_size, bias=False)
         self.context = nn.Linear(sizes.context_size, inner_size)
         self.output = nn.Linear(inner_size, sizes.hidden_size)
 
     @torch.no_grad()
-    def start_as_bert(self, neutral: Tensor) -> None:
+    def start_as_checkpoint(self, neutral: Tensor) -> None:
         identity = torch.eye(self.output.out_features)
         self.items.weight.copy_(torch.cat([identity, -identity]))
         self.output.weight.copy_(torch.cat([identity, -identity], dim=1))

@@ -48,7 +48,7 @@ class GlobalState(ConditioningMethod):
 
     name = "global_state"
     label = "[GS]"
-    keeps_bert = True
+    keeps_checkpoint = True
 
     def state(self, sizes: Sizes) -> StateSlot:
         return GlobalStateSlot(sizes)
@@ -64,7 +64,7 @@ class GlobalStateSlot(StateSlot):
         super().__init__()
         self.context = FeedForward(sizes.context_size, sizes.hidden_size, sizes.hidden_size)
 
-    def start_as_bert(self) -> None:
+    def start_as_checkpoint(self) -> None:
         """The blocks read nothing at first; what they will read differs between contexts as much as c does."""
         first, _, second = cast(Any, self.context)
         nn.init.kaiming_normal_(first.weight, nonlinearity="relu")
@@ -88,11 +88,11 @@ class ReadState(BlockSlot):
         self.value = StateValue(sizes.hidden_size, sizes.hidden_size)
         self.dropout = nn.Dropout(sizes.dropout)
         self.normalisation = nn.LayerNorm(
-            sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=sizes.has_bert_start
+            sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=sizes.has_pretrained_start
         )
 
     @torch.no_grad()
-    def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:
+    def start_as_checkpoint(self, attention_norm: nn.LayerNorm) -> None:
         self.value.weight.zero_()
         self.value.bias.zero_()
         self.normalisation.load_state_dict(attention_norm.state_dict())

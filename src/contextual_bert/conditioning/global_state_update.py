@@ -40,7 +40,7 @@ class GlobalStateUpdate(ConditioningMethod):
 
     name = "global_state_update"
     label = "[GSU]"
-    keeps_bert = True
+    keeps_checkpoint = True
 
     def state(self, sizes: Sizes) -> StateSlot:
         return UpdatedStateSlot(sizes)

@@ -32,7 +32,7 @@ class Sizes:
         num_heads: attention heads of a block.
         dropout: probability of dropping a component where the paper writes Dropout.
         layer_norm_eps: added to the variance in every LayerNorm.
-        has_bert_start: whether the modules are laid out so that the model can start as a pretrained BERT.
+        has_pretrained_start: whether the modules are laid out so that the model can start as a pretrained BERT.
         num_extra_layers: how many of the blocks, the last ones, are new on top of a pretrained BERT.
     """
 
@@ -44,7 +44,7 @@ class Sizes:
     num_heads: int
     dropout: float
     layer_norm_eps: float
-    has_bert_start: bool = False
+    has_pretrained_start: bool = False
     num_extra_layers: int = 0
 
 
@@ -71,7 +71,7 @@ class StateSlot(nn.Module):
         if "transition" in vars(cls) and "reads_sequence" not in vars(cls):
             cls.reads_sequence = True
 
-    def start_as_bert(self) -> None:
+    def start_as_checkpoint(self) -> None:
         """Leave what the blocks compute as it is; called once, with BERT's weights in place."""
 
     def initial(self, context: ContextEmbedding) -> Tensor:
@@ -96,7 +96,7 @@ class InputSlot(nn.Module):
 
     num_added_positions: ClassVar[int] = 0
 
-    def start_as_bert(self, neutral: Tensor) -> None:
+    def start_as_checkpoint(self, neutral: Tensor) -> None:
         """Leave the sequence as it is, as far as the method can; called once, with BERT's weights in place.
 
         Args:
@@ -126,7 +126,7 @@ class BlockSlot(nn.Module):
     the residual path keeps the unmodulated input.
 
     ``reads_context`` is False where its weights read the sequence alone, as of an attention that the state scales.
-    ``taken_over`` names the modules in which ``start_as_bert`` puts weights of the checkpoint's: they are not new.
+    ``taken_over`` names the modules in which ``start_as_checkpoint`` puts weights of the checkpoint: they are not new.
     """
 
     point: ClassVar[Point]
@@ -134,7 +134,7 @@ class BlockSlot(nn.Module):
     taken_over: ClassVar[tuple[str, ...]] = ()
     output_size: int | None = None  # None: the model's width
 
-    def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:
+    def start_as_checkpoint(self, attention_norm: nn.LayerNorm) -> None:
         """Leave the block's function as it is; called once, with BERT's weights in place.
 
         Args:
@@ -149,8 +149,8 @@ class ConditioningMethod:
         name: the word used in configs, arguments and flags.
         label: the paper's name in brackets, where it has one.
         has_context: False for the control that takes none.
-        num_extra_layers: blocks that ``from_bert`` puts on top of those of a checkpoint, unless it is told otherwise.
-        keeps_bert: whether a model that starts from a BERT checkpoint computes at first what that BERT computes.
+        num_extra_layers: blocks that ``from_checkpoint`` puts on top of a checkpoint's, unless it is told otherwise.
+        keeps_checkpoint: whether a model that starts from a checkpoint computes at first what the checkpoint does.
         has_unit_context: whether the features' embeddings then start with variance 1.
         settings_class: the dataclass of the method's own settings.
 
@@ -167,7 +167,7 @@ class ConditioningMethod:
     name: ClassVar[str]
     label: ClassVar[str] = ""
     has_context: ClassVar[bool] = True
-    keeps_bert: ClassVar[bool] = False
+    keeps_checkpoint: ClassVar[bool] = False
     has_unit_context: ClassVar[bool] = True
     num_extra_layers: ClassVar[int] = 0
     settings_class: ClassVar[type[MethodSettings]] = MethodSettings

@@ -54,7 +54,7 @@ class NewPositionInput(InputSlot):
         self.context = nn.Linear(sizes.context_size, sizes.hidden_size)
 
     @torch.no_grad()
-    def start_as_bert(self, neutral: Tensor) -> None:
+    def start_as_checkpoint(self, neutral: Tensor) -> None:
         self.context.weight.zero_()
         self.context.bias.copy_(neutral)
 

@@ -20,4 +20,4 @@ class NoContext(ConditioningMethod):
     name = "none"
     label = "[None]"
     has_context = False
-    keeps_bert = True
+    keeps_checkpoint = True

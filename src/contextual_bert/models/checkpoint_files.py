@@ -62,7 +62,7 @@ def backbone_of(config: PreTrainedConfig, checkpoint: str | Path) -> Backbone:
     Raises:
         CheckpointError: its architecture is none.
     """
-    if is_plain_bert(config):
+    if is_plain(config):
         return BACKBONES["bert"]
     found = BACKBONES.get(config.model_type)
     if found is None:
@@ -80,11 +80,11 @@ def backbone_of(config: PreTrainedConfig, checkpoint: str | Path) -> Backbone:
     return found
 
 
-def is_plain_bert(config: PreTrainedConfig) -> bool:
+def is_plain(config: PreTrainedConfig) -> bool:
     """Return True for a model of this package that is a BERT under BERT's names and reads no context."""
     if not isinstance(config, ContextualBertConfig) or config.conditioning != "none":
         return False
-    return config.has_bert_start and not config.has_context_as_text and not config.num_extra_layers
+    return config.has_pretrained_start and not config.has_context_as_text and not config.num_extra_layers
 
 
 def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:

@@ -64,9 +64,10 @@ class ContextualBertConfig(BertConfig):
             masked-item head back. None: that of the blocks.
         pooler_act: activation of the pooler: "tanh", as in BERT, "relu" or "gelu".
         num_separators: how many [SEP] stand between two texts, or the words of a context and a text.
-        has_bert_start: whether the method's modules are laid out so that the model can start as a pretrained BERT;
-            ``from_bert`` sets it.
-        num_extra_layers: how many of the blocks, the last ones, are new on top of a checkpoint; ``from_bert`` sets it.
+        has_pretrained_start: whether the method's modules are laid out so that the model can start as a checkpoint;
+            ``from_checkpoint`` sets it.
+        num_extra_layers: how many of the blocks, the last ones, are new on top of a checkpoint; ``from_checkpoint``
+            sets it.
         conditioning_settings: settings of the method's own, see its ``settings_class``. They may also be given by
             their names: ``ContextualBertConfig(conditioning="multi_attribute", attribute_start="paper")``.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
@@ -104,7 +105,7 @@ class ContextualBertConfig(BertConfig):
     embedding_size: int | None = None
     pooler_act: str = "tanh"
     num_separators: int = 1
-    has_bert_start: bool = False
+    has_pretrained_start: bool = False
     num_extra_layers: int = 0
     is_ordinal: bool = False
     classifier_pooling: str = "cls"
@@ -219,7 +220,7 @@ class ContextualBertConfig(BertConfig):
                 f"The config is of model_type={theirs!r}, not {cls.model_type!r}: from_pretrained loads what "
                 "this package saved",
                 fix=Message(
-                    "A BERT checkpoint is started from with from_bert(checkpoint, {schema}, {conditioning}).",
+                    "A BERT checkpoint is started from with from_checkpoint(checkpoint, {schema}, {conditioning}).",
                     schema=...,
                     conditioning=...,
                 ),
@@ -334,7 +335,7 @@ class ContextualBertConfig(BertConfig):
             dropout=self.hidden_dropout_prob,
             layer_norm_eps=self.layer_norm_eps,
             num_extra_layers=self.num_extra_layers,
-            has_bert_start=self.has_bert_start,
+            has_pretrained_start=self.has_pretrained_start,
         )
 
 

@@ -185,8 +185,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     Shapes:
         input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
         with the masked positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``, and of a model
-        that started from a BERT (``has_bert_start``) wherever ``logits_at`` is not given, but for labels while it is
-        trained. A ``logits_at`` (batch, length) of truth values says itself of which positions there are logits.
+        that started from a checkpoint (``has_pretrained_start``) wherever ``logits_at`` is not given, but for labels
+        while it is trained. A ``logits_at`` (batch, length) of truth values says itself of which positions there are
+        logits.
 
     Args:
         config: ContextualBertConfig; ``tie_word_embeddings`` decides whether W is the matrix of the item embeddings.
@@ -261,7 +262,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             )
         # A model of texts answers as BERT does, everywhere: pipelines of transformers count on it, and its Trainer cuts
         # what is predicted to as many rows as there are examples.
-        is_bert = self.config.has_bert_start and (labels is None or not self.training)
+        is_bert = self.config.has_pretrained_start and (labels is None or not self.training)
         is_everywhere = not is_mask and (logits_at == "all" or (logits_at is None and is_bert))
         if is_mask:
             rows = logits_at.flatten().nonzero(as_tuple=True)[0]

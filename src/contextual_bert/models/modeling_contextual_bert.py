@@ -43,7 +43,7 @@ from contextual_bert.memory import memory_bytes
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.learned_absence import LearnedAbsence
-from contextual_bert.models.pretrained import load_bert
+from contextual_bert.models.pretrained import load_checkpoint
 
 Context = Mapping[str, Tensor]
 
@@ -260,7 +260,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
         )
 
     @classmethod
-    def from_bert(
+    def from_checkpoint(
         cls,
         checkpoint: str | Path,
         *,
@@ -268,15 +268,15 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
         conditioning: str = "global_state_update",
         **settings: Any,
     ) -> Self:
-        """A model with a context that starts from a plain BERT checkpoint, its weights and its function.
+        """A model with a context that starts from a plain checkpoint of BERT's family, its weights and its function.
 
         Weights that the checkpoint lacks are new: those of the method, of the context encoder and, unless it has them,
-        of the head. A method with ``keeps_bert`` computes at first what the BERT computes, up to rounding, whatever the
-        context is (docs/decisions/011).
+        of the head. A method with ``keeps_checkpoint`` computes at first what the checkpoint computes, up to rounding,
+        whatever the context is (docs/decisions/011). ``from_bert`` is the same by its former name.
 
         Args:
-            checkpoint: folder with config.json, weights and tokenizer, or a name on the Hub; a run of ``none`` that
-                started so is one too.
+            checkpoint: folder with config.json, weights and tokenizer, or a name on the Hub, of an architecture in
+                ``models.backbones.BACKBONES``; a run of ``none`` that started so is one too.
             schema: the features of the context; leave it out for ``none``.
             conditioning: name of the method.
             **settings: fields of ContextualBertConfig, ``num_labels`` for one; anything else goes to
@@ -291,23 +291,25 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
         Reference:
             docs/guides/text.md; the paper's section 5, which expects its methods to carry over to text.
         """
-        model = load_bert(cls, checkpoint, schema=schema, conditioning=conditioning, **settings)
-        model.start_as_bert()
+        model = load_checkpoint(cls, checkpoint, schema=schema, conditioning=conditioning, **settings)
+        model.start_as_checkpoint()
         return model
 
+    from_bert = from_checkpoint
+
     @torch.no_grad()
-    def start_as_bert(self) -> None:
-        """Set the method's weights so that they leave BERT's function as it is, where the method can."""
+    def start_as_checkpoint(self) -> None:
+        """Set the method's weights so that they leave the checkpoint's function as it is, where the method can."""
         for module in self.modules():
             if isinstance(module, ContextEncoder) and self.config.method.has_unit_context:
                 module.draw_at_unit_scale()
             if isinstance(module, StateSlot):
-                module.start_as_bert()
+                module.start_as_checkpoint()
             if isinstance(module, ContextualBertLayer) and module.conditioning is not None:
-                module.conditioning.start_as_bert(module.attention.output.LayerNorm)
+                module.conditioning.start_as_checkpoint(module.attention.output.LayerNorm)
             if isinstance(module, ContextualBertModel) and module.conditioning is not None:
                 separator, second = torch.tensor([[[self.config.eos_token_id]], [[1]]], device=self.device)
-                module.conditioning.start_as_bert(module.embeddings(separator, position_ids=second)[0, 0])
+                module.conditioning.start_as_checkpoint(module.embeddings(separator, position_ids=second)[0, 0])
 
 
 def check_memory(config: ContextualBertConfig) -> None:

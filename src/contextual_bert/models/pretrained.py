@@ -1,6 +1,6 @@
 """Start from a plain BERT checkpoint: which weights come from it, which are new, and what is refused.
 
-It loads and checks; what makes the start BERT's function is each method's ``start_as_bert``. It knows no method.
+It loads and checks; what makes the start BERT's function is each method's ``start_as_checkpoint``. It knows no method.
 """
 
 import inspect
@@ -40,7 +40,7 @@ HEAD_FIELDS = ("is_ordinal", "classifier_pooling")
 DROPOUTS = ("context_dropout", "field_dropout")
 
 
-def load_bert(
+def load_checkpoint(
     model_class: Any, checkpoint: str | Path, *, schema: ContextSchema | None, conditioning: str, **settings: Any
 ) -> Any:
     """A model of ``model_class`` with the weights of a BERT checkpoint; new weights are as the class initialises them.
@@ -53,12 +53,12 @@ def load_bert(
         **settings: fields of the config; anything else goes to ``from_pretrained``.
 
     Raises:
-        CheckpointError, ConfigurationError: see ``ContextualBertPreTrainedModel.from_bert``.
+        CheckpointError, ConfigurationError: see ``ContextualBertPreTrainedModel.from_checkpoint``.
     """
     own = {name: value for name, value in settings.items() if name in _fields() or methods_of_setting(name)}
     loading = {name: value for name, value in settings.items() if name not in own}
     hub = {name: value for name, value in loading.items() if name in HUB_SETTINGS}
-    config = bert_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
+    config = checkpoint_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
     num_own = config.num_hidden_layers - config.num_extra_layers
     theirs = found_config(checkpoint, hub)
     backbone, num_theirs = backbone_of(theirs, checkpoint), theirs.num_hidden_layers
@@ -102,7 +102,9 @@ def load_bert(
             )
     except TypeError as error:
         odd = sorted(name for name in loading if repr(name) in str(error)) or sorted(loading)
-        raise ConfigurationError(f"from_bert does not take {odd}", allowed=did_you_mean(odd[0], _fields())) from error
+        raise ConfigurationError(
+            f"from_checkpoint does not take {odd}", allowed=did_you_mean(odd[0], _fields())
+        ) from error
     for key, theirs, ours in sorted(info["mismatched_keys"]):
         if not (may_differ and is_added(key, model)) and not _is_of_extra_block(key, model):
             raise CheckpointError(
@@ -207,7 +209,7 @@ def _is_of_context(key: str) -> bool:
     return any(part in key for part in CONTEXT_WEIGHTS)
 
 
-def bert_config(
+def checkpoint_config(
     checkpoint: str | Path,
     *,
     schema: ContextSchema | None,
@@ -254,7 +256,7 @@ def bert_config(
             **taken,
             **tokens,
             "has_position_embeddings": True,
-            "has_bert_start": True,
+            "has_pretrained_start": True,
             "conditioning": conditioning,
             **fields,
             "num_hidden_layers": num_layers + num_extra_layers,

@@ -150,7 +150,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         return cls(ContextFeatureExtractor(schema.to_dict() if schema is not None else None), tokenizer)
 
     @classmethod
-    def from_bert(
+    def from_checkpoint(
         cls,
         checkpoint: str | Path,
         schema: ContextSchema | None = None,
@@ -158,7 +158,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         has_context_as_text: bool = False,
         **hub: Any,
     ) -> Self:
-        """A processor for text, with the tokenizer of a BERT checkpoint.
+        """A processor for text, with the tokenizer of a checkpoint; ``from_bert`` is the same by its former name.
 
         Args:
             checkpoint: folder or name on the Hub.
@@ -174,6 +174,8 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
         tokenizer = cast(PreTrainedTokenizerFast, load_tokenizer(checkpoint, **hub))
         return cls(extractor, tokenizer, has_context_as_text=has_context_as_text)
+
+    from_bert = from_checkpoint
 
     @property
     def schema(self) -> ContextSchema | None:

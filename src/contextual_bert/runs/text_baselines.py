@@ -91,12 +91,12 @@ class SentenceVectors:
 
     @torch.no_grad()
     def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        model: Any = ContextualBertModel.from_bert(self.task.bert, conditioning="none")
+        model: Any = ContextualBertModel.from_checkpoint(self.task.bert, conditioning="none")
         model.eval().to(self.device)
         self.num_parameters = model.num_parameters()
         dataset = encode_texts(
             pa.table({"text": texts}),
-            ContextualBertProcessor.from_bert(self.task.bert),
+            ContextualBertProcessor.from_checkpoint(self.task.bert),
             text="text",
             max_length=self.task.max_length,
             truncation=cast(Any, self.task.truncation),
@@ -275,7 +275,7 @@ def _layout_of(recipe: Recipe, ready: TextData) -> tuple[FeatureLayout, ...]:
 
 def _on_frozen_bert(recipe: Recipe, ready: TextData) -> LabelModel:
     """MA-BERT's controls BERT Concat (text) and BERT Concat (word)."""
-    bert = ContextualBertModel.from_bert(ready.recipe.text_task.bert, schema=None, conditioning="none")
+    bert = ContextualBertModel.from_checkpoint(ready.recipe.text_task.bert, schema=None, conditioning="none")
     parts = LastHidden(bert), partial(vector_of_text, pooling=ready.pooling)
     sizes: dict[str, Any] = {
         "hidden_size": bert.config.hidden_size,

@@ -98,7 +98,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
 
 def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     """Inspect the length of the texts in tokens, and the number of cut texts."""
-    processor = runs.reader_of(recipe) or models.ContextualBertProcessor.from_bert(task.bert)
+    processor = runs.reader_of(recipe) or models.ContextualBertProcessor.from_checkpoint(task.bert)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
     if task.question is not None:

@@ -287,7 +287,7 @@ def first_processor(
     """Return a processor with the tokenizer of the checkpoint; without one, of the words of the training texts."""
     task = recipe.text_task
     if task.checkpoint is not None:
-        return ContextualBertProcessor.from_bert(task.checkpoint, schema)
+        return ContextualBertProcessor.from_checkpoint(task.checkpoint, schema)
     training = split.select(texts, "train").table
     customers = customers_in(recipe, training, split)
     return processor_of_words(

@@ -6,7 +6,7 @@ from .computation import (
     check_save_and_load,
 )
 from .contracts import CONTRACTS, check_method
-from .heads import check_bert_start, check_heads
+from .heads import check_checkpoint_start, check_heads
 from .miniature import (
     miniature_batch,
     miniature_config,
@@ -28,8 +28,8 @@ from .training import check_context_through_trainer, check_training
 __all__ = [
     "CONTRACTS",
     "check_bert",
-    "check_bert_start",
     "check_bfloat16",
+    "check_checkpoint_start",
     "check_compile",
     "check_context_gradient",
     "check_context_through_trainer",

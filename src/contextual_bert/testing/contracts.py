@@ -15,7 +15,7 @@ from contextual_bert.testing.computation import (
     check_parameters,
     check_save_and_load,
 )
-from contextual_bert.testing.heads import check_bert_start, check_heads
+from contextual_bert.testing.heads import check_checkpoint_start, check_heads
 from contextual_bert.testing.outputs import (
     check_bert,
     check_context_gradient,
@@ -40,7 +40,7 @@ CONTRACTS: Mapping[str, Callable[[str], None]] = MappingProxyType(
         "gradient_checkpointing": check_gradient_checkpointing,
         "bfloat16": check_bfloat16,
         "compile": check_compile,
-        "bert_start": check_bert_start,
+        "checkpoint_start": check_checkpoint_start,
         "heads": check_heads,
         "training": check_training,
     }
@@ -56,7 +56,7 @@ def check_method(method_name: str) -> None:
 
     Example:
         >>> sorted(CONTRACTS)[:3]
-        ['bert', 'bert_start', 'bfloat16']
+        ['bert', 'checkpoint_start', 'bfloat16']
     """
     get_method(method_name)
     for check in CONTRACTS.values():

@@ -34,7 +34,7 @@ from contextual_bert.testing.miniature import (
 ROUNDING = 1e-5  # float32: the same sums in another order
 
 
-def check_bert_start(method_name: str) -> None:
+def check_checkpoint_start(method_name: str) -> None:
     """Contract 8, for every backbone and head: from a checkpoint only declared weights are new; at first the output is
     that of transformers' own class if the method promises so, and without a slot bit for bit."""
     for model_type in BACKBONES:
@@ -48,7 +48,7 @@ def _check_start(method_name: str, model_type: str, auto_class: Any, model_class
     with tempfile.TemporaryDirectory() as folder:
         miniature_checkpoint(plain, Path(folder))
         schema = miniature_schema() if method.has_context else None
-        model = model_class.from_bert(folder, schema=schema, conditioning=method_name).eval()
+        model = model_class.from_checkpoint(folder, schema=schema, conditioning=method_name).eval()
     backbone, prefix = BACKBONES[model_type], "" if plain.base_model is not plain else f"{plain.base_model_prefix}."
     of_base = model_class is ContextualBertModel
     given = {backbone.name_of(f"{prefix}{key}").removeprefix("bert." if of_base else "") for key in plain.state_dict()}
@@ -56,7 +56,7 @@ def _check_start(method_name: str, model_type: str, auto_class: Any, model_class
     new = {key for key in model.state_dict().keys() - given if not is_added(key, model)}
     require(not new, f"{name}: new weights that contain neither 'conditioning.' nor 'context_encoder.': {new}")
     require(not model.has_new_head, f"{name}: the head of the checkpoint was not taken")
-    if not method.keeps_bert and method.has_context:
+    if not method.keeps_checkpoint and method.has_context:
         return
     batch = {key: value for key, value in miniature_batch().items() if key != "labels"}
     inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
@@ -67,7 +67,7 @@ def _check_start(method_name: str, model_type: str, auto_class: Any, model_class
             most = ROUNDING if method.has_context else 0
             require(
                 difference <= most,
-                f"{name}: promises the checkpoint's function (keeps_bert), but starts {difference} away",
+                f"{name}: promises the checkpoint's function (keeps_checkpoint), but starts {difference} away",
             )
 
 
@@ -115,7 +115,7 @@ def check_heads(method_name: str) -> None:
 
 
 def miniature_checkpoint(bert: PreTrainedModel, folder: Path) -> None:
-    """Save a BERT and a tokenizer for a few words as a checkpoint that ``from_bert`` reads."""
+    """Save a BERT and a tokenizer for a few words as a checkpoint that ``from_checkpoint`` reads."""
     bert.save_pretrained(folder)
     miniature_tokenizer(bert.config.vocab_size).save_pretrained(folder)
 

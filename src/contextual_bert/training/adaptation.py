@@ -53,7 +53,7 @@ def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: floa
     model of this package, which ``from_pretrained`` loads.
 
     Args:
-        model: from ``from_bert``.
+        model: from ``from_checkpoint``.
         rank: of each change.
         alpha: the changes are scaled by ``alpha / rank``.
         dropout: of what the changes read.

@@ -175,7 +175,7 @@ def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
     context_rate = getattr(args, "context_learning_rate", None)
     rates: dict[int, float] = {}
     if new_rate is not None:
-        if not getattr(getattr(model, "config", None), "has_bert_start", False):
+        if not getattr(getattr(model, "config", None), "has_pretrained_start", False):
             raise ConfigurationError(
                 "is for a model that starts from a BERT checkpoint, and all weights of this one are new",
                 setting="new_weights_learning_rate",

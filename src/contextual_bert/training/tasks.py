@@ -33,9 +33,9 @@ class TextTask(TaskSettings):
 
     Args:
         text: column of texts; of lists of words where tags are learned.
-        checkpoint: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from: weights and
-            tokenizer; the baselines take its tokenizer. None is for baselines without a BERT: their tokens are then
-            the frequent words of the training texts.
+        checkpoint: folder of a checkpoint of BERT's family (``models.backbones``), its name on the Hub, or a run on
+            texts to go on from: weights and tokenizer; the baselines take its tokenizer. None is for baselines without
+            a BERT: their tokens are then the frequent words of the training texts.
         max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
         is_from_scratch: take the sizes and the tokenizer of the checkpoint and draw all weights.
     """
@@ -56,8 +56,8 @@ class TextTask(TaskSettings):
     checkpoint: Annotated[
         str | None,
         Option(
-            "With --text: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from. Baselines "
-            "such as tfidf, ngrams and popularity go without.",
+            "With --text: folder of a checkpoint (BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA), its name on "
+            "the Hub, or a run on texts to go on from. Baselines such as tfidf, ngrams and popularity go without.",
             MAIN,
             metavar="BERT",
             is_of_data=True,

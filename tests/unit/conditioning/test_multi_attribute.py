@@ -137,7 +137,7 @@ def test_where_tokens_are_alike_the_bias_has_its_gradient_in_bfloat16_too() -> N
 
 
 def test_six_blocks_on_top_of_a_checkpoint(checkpoint: Path) -> None:
-    model = ContextualBertForSequenceClassification.from_bert(
+    model = ContextualBertForSequenceClassification.from_checkpoint(
         checkpoint, schema=miniature_schema(), conditioning="multi_attribute", num_labels=4
     )
     kinds = [layer.conditioning is not None for layer in model.bert.encoder.layer]
@@ -147,7 +147,7 @@ def test_six_blocks_on_top_of_a_checkpoint(checkpoint: Path) -> None:
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert not any(f"layer.{index}." in name for name in trained for index in range(3))
     assert "bert.encoder.layer.8.output.dense.weight" in trained
-    other = ContextualBertForSequenceClassification.from_bert(
+    other = ContextualBertForSequenceClassification.from_checkpoint(
         checkpoint, schema=miniature_schema(), conditioning="multi_attribute", num_extra_layers=2, num_labels=4
     )
     assert len(other.bert.encoder.layer) == 5
@@ -156,7 +156,9 @@ def test_six_blocks_on_top_of_a_checkpoint(checkpoint: Path) -> None:
 @pytest.mark.parametrize("method_name", sorted(METHODS))
 def test_any_method_may_have_extra_blocks(method_name: str, checkpoint: Path) -> None:
     schema = miniature_schema() if METHODS[method_name].has_context else None
-    model = ContextualBertForMaskedLM.from_bert(checkpoint, schema=schema, conditioning=method_name, num_extra_layers=1)
+    model = ContextualBertForMaskedLM.from_checkpoint(
+        checkpoint, schema=schema, conditioning=method_name, num_extra_layers=1
+    )
     assert len(model.bert.encoder.layer) == 4
     model(miniature_batch()["input_ids"], logits_at="all")
 

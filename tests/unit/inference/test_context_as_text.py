@@ -48,12 +48,12 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def processor(checkpoint: Path) -> ContextualBertProcessor:
-    return ContextualBertProcessor.from_bert(checkpoint, SCHEMA, has_context_as_text=True)
+    return ContextualBertProcessor.from_checkpoint(checkpoint, SCHEMA, has_context_as_text=True)
 
 
 def model_of(model_class: Any, checkpoint: Path, **fields: Any) -> Any:
     settings = {"schema": SCHEMA, "conditioning": "none", "has_context_as_text": True}
-    return model_class.from_bert(checkpoint, **settings, **fields).eval()
+    return model_class.from_checkpoint(checkpoint, **settings, **fields).eval()
 
 
 @torch.no_grad()
@@ -153,7 +153,7 @@ def test_a_model_and_a_processor_of_two_minds_are_refused(
     checkpoint: Path, processor: ContextualBertProcessor, tmp_path: Path
 ) -> None:
     words = model_of(ContextualBertForSequenceClassification, checkpoint)
-    values = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA, conditioning="concat")
+    values = ContextualBertForSequenceClassification.from_checkpoint(checkpoint, schema=SCHEMA, conditioning="concat")
     of_values = processor.with_context_as("values")
     for model, other, read in ((words, of_values, "words"), (values, processor, "values")):
         with pytest.raises(ConfigurationError, match=f"The model reads the {read} of a context"):
@@ -188,7 +188,7 @@ def test_what_would_pass_over_the_words_is_refused(
 
 def test_a_part_of_a_date_is_no_sentence(checkpoint: Path) -> None:
     schema = ContextSchema(features=(Categorical(name="date_month", source="date", part="month", values=("3",)),))
-    processor = ContextualBertProcessor.from_bert(checkpoint, schema, has_context_as_text=True)
+    processor = ContextualBertProcessor.from_checkpoint(checkpoint, schema, has_context_as_text=True)
     with pytest.raises(DataError, match="part of a date, which is said whole"):
         processor(text="word1", context=[{"date_month": 3}])
 

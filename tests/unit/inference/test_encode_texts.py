@@ -54,7 +54,7 @@ def test_it_is_what_the_tokenizer_gives(processor: ContextualBertProcessor, max_
 @pytest.mark.parametrize("max_length", [6, 8, 9, 12, 40])
 def test_pairs_are_cut_as_the_tokenizer_cuts_them(minilm: Path, max_length: int) -> None:
     schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
-    processor = ContextualBertProcessor.from_bert(minilm, schema)
+    processor = ContextualBertProcessor.from_checkpoint(minilm, schema)
     table = pa.table({"text": ["a b c d e f g h", "a", "a b c", "a b c d e f"], "pair": PAIRS, "sex": ["f"] * 4})
     encoded = encode_texts(table, processor, text="text", pair="pair", max_length=max_length)
     expected = processor(text=table["text"].to_pylist(), text_pair=PAIRS, max_length=max_length)
@@ -90,7 +90,7 @@ def test_words_behind_the_cut_are_counted(processor: ContextualBertProcessor) ->
 
 def test_the_first_piece_of_a_word_has_its_tag(minilm: Path) -> None:
     schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
-    processor = ContextualBertProcessor.from_bert(minilm, schema)
+    processor = ContextualBertProcessor.from_checkpoint(minilm, schema)
     words = [["Dethklok", "tuned", "down", "\u200b"], ["Berlin"]]
     table = pa.table({"words": words, "tags": [["B-x", "O", "O", "O"], ["B-y"]], "sex": ["f", "m"]})
     encoded = encode_texts(table, processor, text="words", label="tags")

@@ -216,14 +216,14 @@ def test_faults_of_queries_are_named(query: Any, error: type[Exception], message
 @pytest.mark.parametrize("answer", ["cafe\u0301", "\u2764\ufe0f", "\u092c\u091a\u094d\u091a\u0947", "caf\u00e9", "4"])
 def test_accents_that_stand_by_themselves_belong_to_their_letter(answer: str, minilm: Path) -> None:
     """A BERT's tokenizer drops them, so its tokens end before they do."""
-    processor = ContextualBertProcessor.from_bert(minilm)
+    processor = ContextualBertProcessor.from_checkpoint(minilm)
     text = f"I have {answer} here"
     table = pa.table({"question": ["what"], "text": [text], "answer": [answer]})
     encoded = encode_questions(table, processor, answer="answer")
     assert encoded.report.num_lost == 0
     assert encoded.dataset.spans is not None
     first, last = encoded.dataset.spans[0].tolist()
-    model = ContextualBertForQuestionAnswering.from_bert(minilm, conditioning="none", num_hidden_layers=1)
+    model = ContextualBertForQuestionAnswering.from_checkpoint(minilm, conditioning="none", num_hidden_layers=1)
 
     def certain(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
         found = torch.full_like(output, -1e6)

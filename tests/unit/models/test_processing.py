@@ -90,7 +90,7 @@ def test_items_or_text(processor: ContextualBertProcessor, inputs: dict[str, Any
 
 
 def test_one_is_for_items_and_one_for_text(processor: ContextualBertProcessor, checkpoint: Path) -> None:
-    for_text = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    for_text = ContextualBertProcessor.from_checkpoint(checkpoint, SCHEMA)
     assert for_text.is_for_text and not processor.is_for_text
     with pytest.raises(ConfigurationError, match="is for sets of items"):
         processor(text="hat")
@@ -100,7 +100,7 @@ def test_one_is_for_items_and_one_for_text(processor: ContextualBertProcessor, c
 
 
 def test_texts_and_pairs(checkpoint: Path) -> None:
-    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    processor = ContextualBertProcessor.from_checkpoint(checkpoint, SCHEMA)
     batch = processor(text=["word1 word2", "word3"], text_pair=["word4", "word5 word6"], context=[{"sex": "m"}, {}])
     assert batch["input_ids"].shape == batch["attention_mask"].shape == (2, 6)
     assert batch["context"]["sex"].tolist() == [3, 0]
@@ -109,7 +109,7 @@ def test_texts_and_pairs(checkpoint: Path) -> None:
 
 
 def test_a_long_text_in_windows_has_its_context_in_each(checkpoint: Path) -> None:
-    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    processor = ContextualBertProcessor.from_checkpoint(checkpoint, SCHEMA)
     windows = {"max_length": 6, "truncation": "only_second", "stride": 1, "return_overflowing_tokens": True}
     batch = processor(
         text=["word1", "word1"],
@@ -139,11 +139,11 @@ def test_texts_that_cannot_be_encoded(
     inputs: dict[str, Any], error: type[Exception], message: str, checkpoint: Path
 ) -> None:
     with pytest.raises(error, match=message):
-        ContextualBertProcessor.from_bert(checkpoint, SCHEMA)(**inputs)
+        ContextualBertProcessor.from_checkpoint(checkpoint, SCHEMA)(**inputs)
 
 
 def test_texts_may_come_as_arrays(checkpoint: Path) -> None:
-    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    processor = ContextualBertProcessor.from_checkpoint(checkpoint, SCHEMA)
     texts: dict[str, Any] = {"text": ["word1", "word2"], "text_pair": ["word3", "word4"]}
     arrays: dict[str, Any] = {name: np.array(values) for name, values in texts.items()}
     assert torch.equal(processor(**arrays)["input_ids"], processor(**texts)["input_ids"])
@@ -191,7 +191,7 @@ def test_no_sets_at_all(processor: ContextualBertProcessor) -> None:
 
 @pytest.mark.parametrize("loader", [ContextualBertProcessor, AutoProcessor])
 def test_one_for_text_comes_back_from_its_files(loader: type, checkpoint: Path, tmp_path: Path) -> None:
-    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    processor = ContextualBertProcessor.from_checkpoint(checkpoint, SCHEMA)
     processor.save_pretrained(tmp_path / "saved")
     ContextualBertConfig().save_pretrained(tmp_path / "saved")
     again = loader.from_pretrained(tmp_path / "saved")

@@ -27,7 +27,7 @@ def batch() -> dict[str, Any]:
 
 
 def model_of(method_name: str) -> ContextualBertForSequenceClassification:
-    layout: dict[str, Any] = {"has_position_embeddings": True, "has_bert_start": True, "num_extra_layers": 1}
+    layout: dict[str, Any] = {"has_position_embeddings": True, "has_pretrained_start": True, "num_extra_layers": 1}
     config = miniature_config(method_name, num_labels=3, **layout)
     return drawn_anew(ContextualBertForSequenceClassification(config))
 
@@ -131,7 +131,7 @@ def test_lora_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 @ALL_METHODS
 def test_beside_the_changes_every_new_weight_is_trained(method_name: str) -> None:
     pytest.importorskip("peft")
-    layout: dict[str, Any] = {"has_position_embeddings": True, "has_bert_start": True, "num_extra_layers": 1}
+    layout: dict[str, Any] = {"has_position_embeddings": True, "has_pretrained_start": True, "num_extra_layers": 1}
     model = drawn_anew(ContextualBertForMaskedLM(miniature_config(method_name, **layout)))
     new = {*new_weights(model)}
     inner = add_lora(model, rank=2).get_base_model()
@@ -159,7 +159,7 @@ def test_low_rank_changes_are_saved_and_loaded_by_themselves(
 
     def started() -> Any:
         torch.manual_seed(0)
-        return ContextualBertForSequenceClassification.from_bert(checkpoint, schema=miniature_schema()).eval()
+        return ContextualBertForSequenceClassification.from_checkpoint(checkpoint, schema=miniature_schema()).eval()
 
     adapted = add_lora(started(), rank=2)
     step(adapted, {**inputs, "labels": LABELS})

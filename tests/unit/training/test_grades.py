@@ -80,7 +80,7 @@ def test_thresholds_move_to_where_the_labels_are(tmp_path: Path) -> None:
 def test_thresholds_have_a_rate_of_their_own_and_no_weight_decay(
     has_bert: bool, rate_of_new: float | None, tmp_path: Path
 ) -> None:
-    config = miniature_config("film", has_bert_start=has_bert, is_ordinal=True, num_labels=4)
+    config = miniature_config("film", has_pretrained_start=has_bert, is_ordinal=True, num_labels=4)
     model = ContextualBertForSequenceClassification(config)
     rates = {"learning_rate": 1e-4, "weight_decay": 0.1, "new_weights_learning_rate": rate_of_new}
     arguments = training_arguments(tmp_path, device="cpu", **rates, **QUIET, eval_strategy="no")

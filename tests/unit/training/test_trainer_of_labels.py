@@ -78,7 +78,7 @@ def test_what_it_cannot_evaluate_is_refused(labels: torch.Tensor, tmp_path: Path
 
 
 def test_an_adapter_hides_no_new_weight_from_its_rate(tmp_path: Path) -> None:
-    model = add_lora(ContextualBertForSequenceClassification(miniature_config("film", has_bert_start=True)))
+    model = add_lora(ContextualBertForSequenceClassification(miniature_config("film", has_pretrained_start=True)))
     rates: dict[str, Any] = {"learning_rate": 1e-4, "new_weights_learning_rate": 1e-2, "report_to": []}
     rates |= {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
     trainer = ContextualBertTrainer(model, training_arguments(tmp_path, device="cpu", **rates))

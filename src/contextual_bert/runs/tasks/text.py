@@ -26,7 +26,7 @@ from contextual_bert.inference.saved_files import check_files, holds_baseline
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import IGNORED_LABEL, ContextualBertPreTrainedModel, ContextualBertProcessor
-from contextual_bert.models.pretrained import bert_config
+from contextual_bert.models.pretrained import checkpoint_config
 from contextual_bert.models.warm_start import load_continued
 from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
@@ -331,10 +331,10 @@ class TextModelTask(TextData, Task):
             if self.method is not None:
                 model: Any = load_continued(self.model_class, task.bert, **arguments)
             elif task.is_from_scratch:
-                model = self.model_class(bert_config(task.bert, schema=schema, **arguments))
+                model = self.model_class(checkpoint_config(task.bert, schema=schema, **arguments))
             else:
                 # A head that the checkpoint has is for its own labels.
-                model = self.model_class.from_bert(
+                model = self.model_class.from_checkpoint(
                     task.bert, schema=schema, ignore_mismatched_sizes=bool(self.labels), **arguments
                 )
         if task.second is not None and model.config.type_vocab_size < 2:
