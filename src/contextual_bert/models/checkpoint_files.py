@@ -181,7 +181,9 @@ def has_masked_lm_head(checkpoint: str | Path) -> bool:
     if shapes is not None:
         return weight in shapes
     with weights_read(checkpoint):  # of another format: transformers knows them all
-        loaded: Any = AutoModelForMaskedLM.from_pretrained(checkpoint, output_loading_info=True)
+        loaded: Any = AutoModelForMaskedLM.from_pretrained(
+            checkpoint, output_loading_info=True, trust_remote_code=False
+        )
     return weight not in loaded[1]["missing_keys"]
 
 

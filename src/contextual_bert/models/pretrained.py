@@ -121,7 +121,7 @@ def load_checkpoint(
         _draw_extra_blocks(model)
     if OUTPUT_MATRIX in info["missing_keys"] and not config.tie_word_embeddings:
         # The checkpoint's output matrix is that of its embeddings: the model's own starts where it is.
-        plain: Any = AutoModelForMaskedLM.from_pretrained(checkpoint, **hub)
+        plain: Any = AutoModelForMaskedLM.from_pretrained(checkpoint, trust_remote_code=False, **hub)
         model.get_output_embeddings().load_state_dict(plain.get_output_embeddings().state_dict())
     drawn = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
     model.has_new_head = any(key.startswith(HEAD_KEY) for key in drawn)
@@ -141,7 +141,9 @@ def converted_weights(
         backbone: the checkpoint's.
         **loading: for ``from_pretrained``.
     """
-    plain, info = model_class.auto_class.from_pretrained(checkpoint, output_loading_info=True, **loading)
+    plain, info = model_class.auto_class.from_pretrained(
+        checkpoint, output_loading_info=True, trust_remote_code=False, **loading
+    )
     prefix = "" if plain.base_model is not plain else f"{plain.base_model_prefix}."
     weights = {f"{prefix}{name}": w for name, w in plain.state_dict().items() if name not in info["missing_keys"]}
     return backbone.weights(weights, plain.config)

@@ -51,7 +51,7 @@ def word_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
         >>> word_pieces(miniature_text_processor().tokenizer)[:6]
         ['[PAD]', '[MASK]', '[UNK]', '[CLS]', '[SEP]', 'word0']
     """
-    tokens: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    tokens = _names([*range(len(tokenizer))], tokenizer)
     mark = _space_mark(tokenizer)
     if mark is None:
         return tokens
@@ -85,11 +85,12 @@ def tell_halves(tokenizer: PreTrainedTokenizerBase) -> None:
         return
     backend: Any = tokenizer.backend_tokenizer  # pyright: ignore[reportAttributeAccessIssue]
     alone, _, only = _encoded(tokenizer, "a")
-    named = dict(zip(tokenizer.convert_ids_to_tokens(ids), ids, strict=True))
+    names = _names(ids, tokenizer)
+    named = dict(zip(names, ids, strict=True))
     special = [(name, number) for name, number in named.items() if number in tokenizer.all_special_ids]
     template = processors.TemplateProcessing(
-        single=_template(tokenizer.convert_ids_to_tokens(alone), only),
-        pair=_template(tokenizer.convert_ids_to_tokens(ids), halves),
+        single=_template(_names(alone, tokenizer), only),
+        pair=_template(names, halves),
         special_tokens=special,
     )
     trimming = _trimming(backend.post_processor)
@@ -99,6 +100,10 @@ def tell_halves(tokenizer: PreTrainedTokenizerBase) -> None:
 def _encoded(tokenizer: Any, *texts: str) -> tuple[list[int], list[int], list[int | None]]:
     found = tokenizer(*texts, return_token_type_ids=True)
     return found["input_ids"], found["token_type_ids"], found.sequence_ids(0)
+
+
+def _names(ids: list[int], tokenizer: Any) -> list[str]:
+    return tokenizer.convert_ids_to_tokens(ids)
 
 
 def _template(tokens: list[str], halves: list[int | None]) -> list[str]:

@@ -48,7 +48,7 @@ CONTRACTS: Mapping[str, Callable[[str], None]] = MappingProxyType(
 
 
 def check_method(method_name: str) -> None:
-    """Run every contract for a registered method; about ten seconds.
+    """Run every contract for a registered method; about fifteen seconds.
 
     Raises:
         AssertionError: the first contract that does not hold.
@@ -56,7 +56,7 @@ def check_method(method_name: str) -> None:
 
     Example:
         >>> sorted(CONTRACTS)[:3]
-        ['bert', 'checkpoint_start', 'bfloat16']
+        ['bert', 'bfloat16', 'checkpoint_start']
     """
     get_method(method_name)
     for check in CONTRACTS.values():
