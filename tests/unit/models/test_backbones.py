@@ -79,7 +79,7 @@ def test_a_second_text_is_read_where_the_checkpoint_had_no_segments(model_type: 
     with torch.no_grad():
         torch.testing.assert_close(model(**batch).logits, plain(batch["input_ids"]).logits, rtol=0, atol=1e-5)
     answer = TextPipeline(model, processor)({"text": "word1", "pair": "word2"})
-    assert answer["labels"]
+    assert set(answer["probabilities"]) == {"LABEL_0", "LABEL_1"}
 
 
 def test_words_of_a_context_are_set_apart_by_as_many_separators_as_two_texts(tmp_path: Path) -> None:
