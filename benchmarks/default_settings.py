@@ -38,6 +38,7 @@ from studies import crossner, popquorn
 
 NUM_LAYERS, MAX_LENGTH = 2, 32
 NUM_COMMENTS, NUM_SENTENCES, NUM_BASKETS, NUM_PEOPLE, NUM_OUTFITS = 600, 1_500, 20_000, 21_000, 7_900
+RANDOM_CATEGORIES = (5, 50, 1_000)
 ATUS_COMMON = ("010101", "110101", "010201", "120303")  # sleep, meals, grooming, television
 
 # Name -> fields of ContextualTrainingArguments, and of the model's config below "model".
@@ -180,6 +181,21 @@ def tafeng_by_time(source: Source) -> Recipe:
     return Recipe(data=path, task=task, customer="customer", time="date", split_by="time", exclude=("date",))
 
 
+def tafeng_with_noise(source: Source) -> Recipe:
+    """Ta-Feng: 20,000 baskets that are drawn, split by time, with five fields of random values."""
+    table = drawn_rows(baskets(source), NUM_BASKETS)
+    random = np.random.default_rng(0)
+    for number in RANDOM_CATEGORIES:
+        values = [f"value {value}" for value in random.integers(number, size=table.num_rows)]
+        table = table.append_column(f"random_{number}", pa.array(values))
+    for name in ("random_uniform", "random_normal"):
+        values = random.random(table.num_rows) if name == "random_uniform" else random.normal(size=table.num_rows)
+        table = table.append_column(name, pa.array(values))
+    path = written(table, source, "tafeng-with-noise.parquet")
+    task = SetCompletion(items="items", policy=SetPolicy(min_count=5, min_size=2))
+    return Recipe(data=path, task=task, customer="customer", time="date", split_by="time", exclude=("date",))
+
+
 def stylist(source: Source) -> Recipe:
     """The stylist world with interactions: 1,000 articles, 7,900 outfits, split by customer."""
     path = written(StylistWorld.generate(1_000, seed=0).sample(NUM_OUTFITS, seed=0), source, "stylist.parquet")
@@ -193,6 +209,7 @@ TABLES = {
     "groceries": groceries,
     "tafeng": tafeng,
     "tafeng-by-time": tafeng_by_time,
+    "tafeng-with-noise": tafeng_with_noise,
     "stylist": stylist,
 }
 

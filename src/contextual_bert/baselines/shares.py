@@ -136,7 +136,7 @@ class ShareModel(nn.Module):
             return
         if strength is None:
             strength = self._best_strength(training, chosen, is_without_visible=is_without_visible)
-        iterations = self._fit_weights(_grouped(training), strength, is_without_visible=is_without_visible)
+        iterations = self._fit_weights(self._blocks(training), strength, is_without_visible=is_without_visible)
         self.settings |= {"strength": strength, "iterations": iterations}
 
     def _set_prior(self, counts: Tensor, prior: float) -> None:
@@ -167,12 +167,11 @@ class ShareModel(nn.Module):
             if not bool(is_held.any()) or bool(is_held.all()):
                 return STRENGTHS[1]
             training, validation = _of_rows(training, ~is_held), _of_rows(training, is_held)
-        grouped, asked = _grouped(training), _grouped(validation)
+        blocks, asked = self._blocks(training), self._blocks(validation)
         best, best_loss, weights = STRENGTHS[0], torch.inf, self._weight().clone()
         for strength in STRENGTHS:
-            self._fit_weights(grouped, strength, is_without_visible=is_without_visible)
-            with torch.no_grad():
-                loss = self._loss(asked, is_without_visible=is_without_visible)
+            self._fit_weights(blocks, strength, is_without_visible=is_without_visible)
+            loss = self._loss(asked, is_without_visible=is_without_visible)
             if loss >= best_loss:
                 break
             best, best_loss = strength, loss
@@ -180,47 +179,80 @@ class ShareModel(nn.Module):
         self._weight().copy_(weights)  # where the last fit begins
         return best
 
-    def _fit_weights(self, observed: "_Grouped", strength: float, *, is_without_visible: bool) -> int:
+    def _fit_weights(
+        self,
+        blocks: Sequence["_Block"],
+        strength: float,
+        *,
+        is_without_visible: bool,
+    ) -> int:
         """Minimise the mean cross-entropy from the weights as they are, and return the number of iterations."""
-        weight = self._weight().requires_grad_(True)
-        num_targets = len(observed.targets)
-        size = weight.numel()
+        weight = self._weight()
+        num_targets = sum(len(block.targets) for block in blocks)
         optimiser = torch.optim.LBFGS(
             [weight],
             max_iter=MAX_ITERATIONS,
             max_eval=2 * MAX_ITERATIONS,
             tolerance_grad=1e-9,
             tolerance_change=TOLERANCE,
-            history_size=10 if size < MAX_WEIGHTS // 8 else 4,
+            history_size=10 if weight.numel() < MAX_WEIGHTS // 8 else 4,
             line_search_fn="strong_wolfe",
         )
 
         def closure() -> Tensor:
-            weight.grad = torch.zeros_like(weight)
-            loss = self._loss(observed, is_without_visible=is_without_visible, scale=1 / num_targets)
+            gradient = torch.zeros_like(weight)
+            loss = self._loss(blocks, is_without_visible=is_without_visible, scale=1 / num_targets, gradient=gradient)
             penalty = strength / num_targets
-            weight.grad.add_(weight.detach(), alpha=penalty)
-            squares = float(weight.detach().double().square().sum())
+            weight.grad = gradient.add_(weight, alpha=penalty)
+            squares = float(weight.double().square().sum())
             return torch.tensor(loss + penalty / 2 * squares, dtype=torch.float64)
 
-        with torch.enable_grad():
-            optimiser.step(cast(Any, closure))
-        weight.requires_grad_(False)
+        optimiser.step(cast(Any, closure))
         weight.grad = None
         return int(optimiser.state[weight]["n_iter"])
 
-    def _loss(self, observed: "_Grouped", *, is_without_visible: bool, scale: float = 1.0) -> float:
-        """Return the scaled sum of cross-entropies; where gradients are on, add the gradient to that of the weights."""
+    @torch.no_grad()
+    def _loss(
+        self,
+        blocks: Sequence["_Block"],
+        *,
+        is_without_visible: bool,
+        scale: float = 1.0,
+        gradient: Tensor | None = None,
+    ) -> float:
+        """Return the scaled sum of cross-entropies, and add its gradient by the weights to ``gradient``."""
         total = 0.0
-        size = max(1, BLOCK_ELEMENTS // len(self.log_shares))
-        for start in range(0, observed.num_groups, size):
-            block = observed.block(start, min(start + size, observed.num_groups))
-            logits = self(block.context, num_rows=block.num_groups)
-            losses = _losses(logits, block, is_without_visible=is_without_visible) * scale
-            if losses.requires_grad:
-                losses.backward()
+        for block in blocks:
+            logits = self.log_shares + block.terms.times(self._weight())
+            with torch.enable_grad():
+                logits.requires_grad_(gradient is not None)
+                losses = _losses(logits, block, is_without_visible=is_without_visible) * scale
+                if gradient is not None:
+                    losses.backward()
+            if gradient is not None:
+                assert logits.grad is not None
+                block.terms.add_transposed_times(logits.grad, gradient)
             total += float(losses.detach())
         return total
+
+    def _blocks(self, observed: Observations) -> list["_Block"]:
+        """Group the rows by their context, and cut the groups so that the logits of a block fit in memory."""
+        grouped = _grouped(observed)
+        size = max(1, BLOCK_ELEMENTS // len(self.log_shares))
+        starts = range(0, grouped.num_groups, size)
+        return [self._block(grouped, start, min(start + size, grouped.num_groups)) for start in starts]
+
+    def _block(self, grouped: "_Grouped", start: int, stop: int) -> "_Block":
+        bounds = torch.tensor([start, stop], device=grouped.group_of.device)
+        low, high = torch.searchsorted(grouped.group_of, bounds).tolist()
+        chosen = slice(low, high)
+        columns, values = self._columns({name: values[start:stop] for name, values in grouped.context.items()})
+        return _Block(
+            grouped.targets[chosen],
+            grouped.row_of[chosen],
+            grouped.group_of[chosen] - start,
+            _Terms.make(columns, values.to(self._weight()), num_columns=len(self._weight())),
+        )
 
     def _weight(self) -> nn.Parameter:
         assert self.weight is not None
@@ -249,11 +281,55 @@ class _Grouped(NamedTuple):
     context: Mapping[str, Tensor]
     num_groups: int
 
-    def block(self, start: int, stop: int) -> "_Grouped":
-        low, high = torch.searchsorted(self.group_of, torch.tensor([start, stop], device=self.group_of.device)).tolist()
-        chosen = slice(low, high)
-        context = {name: values[start:stop] for name, values in self.context.items()}
-        return _Grouped(self.targets[chosen], self.row_of[chosen], self.group_of[chosen] - start, context, stop - start)
+
+class _Terms(NamedTuple):
+    """A sparse matrix of groups and values of the context, in the order of either.
+
+    Both products read whole rows of what they add up. The gradient that autograd has of ``embedding_bag`` takes five
+    times as long.
+
+    Shapes: columns and values (groups, terms); groups and values_by_column (groups * terms,), starts (columns,).
+    """
+
+    columns: Tensor
+    values: Tensor
+    groups: Tensor
+    values_by_column: Tensor
+    starts: Tensor
+
+    @classmethod
+    def make(cls, columns: Tensor, values: Tensor, *, num_columns: int) -> "_Terms":
+        order = columns.flatten().argsort(stable=True)
+        counts = torch.bincount(columns.flatten(), minlength=num_columns)
+        return cls(
+            columns.int(),
+            values,
+            (order // columns.shape[1]).int(),
+            values.flatten()[order],
+            (counts.cumsum(0) - counts).int(),
+        )
+
+    def times(self, weight: Tensor) -> Tensor:
+        """Return the product with (columns, classes)."""
+        return functional.embedding_bag(self.columns, weight, per_sample_weights=self.values, mode="sum")
+
+    def add_transposed_times(self, factors: Tensor, total: Tensor) -> None:
+        """Add the product of the transposed matrix with (groups, classes) to ``total``."""
+        total += functional.embedding_bag(
+            self.groups, factors, self.starts, per_sample_weights=self.values_by_column, mode="sum"
+        )
+
+
+class _Block(NamedTuple):
+    """Some of the groups, with what they add up.
+
+    Shapes: targets, row_of, group_of (n,), ascending by group.
+    """
+
+    targets: Tensor
+    row_of: Tensor
+    group_of: Tensor
+    terms: _Terms
 
 
 def _grouped(observed: Observations) -> _Grouped:
@@ -273,7 +349,7 @@ def _grouped(observed: Observations) -> _Grouped:
     return _Grouped(observed.targets[order], row_of, group_of[order], context, len(first))
 
 
-def _losses(logits: Tensor, block: _Grouped, *, is_without_visible: bool) -> Tensor:
+def _losses(logits: Tensor, block: _Block, *, is_without_visible: bool) -> Tensor:
     """Return the sum of the cross-entropies of a block's targets."""
     shifted = logits - logits.detach().amax(dim=1, keepdim=True)
     own = shifted[block.group_of, block.targets].double()

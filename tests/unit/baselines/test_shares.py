@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from torch.nn import functional
 
 from contextual_bert.baselines import ItemPopularity, LabelShares
-from contextual_bert.baselines.shares import Observations, ShareModel, _grouped
+from contextual_bert.baselines.shares import Observations, ShareModel
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical
 from contextual_bert.context.kinds import FeatureLayout
 from contextual_bert.errors import ConfigurationError, DataError
@@ -109,8 +110,7 @@ def test_what_the_set_shows_is_out_of_the_softmax_of_the_fit() -> None:
 
 def _objective(shares: ShareModel, training: Observations) -> float:
     assert shares.weight is not None
-    with torch.no_grad():
-        losses = shares._loss(_grouped(training), is_without_visible=True)
+    losses = shares._loss(shares._blocks(training), is_without_visible=True)
     return losses + float(shares.weight.square().sum()) / 2
 
 
@@ -132,6 +132,32 @@ def test_a_context_that_says_nothing_costs_nothing() -> None:
         found = model(test.context, num_rows=len(test.targets)).log_softmax(-1)
         losses.append(-float(found[torch.arange(len(test.targets)), test.targets].mean()))
     assert losses[1] < losses[0] + 0.01
+
+
+def test_the_gradient_is_that_of_autograd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contextual_bert.baselines.shares.BLOCK_ELEMENTS", 20)  # several blocks
+    layout = ContextSchema(
+        features=(Categorical(name="sex", values=("f", "m")), MultiCategorical(name="brands", values=("a", "b")))
+    ).layout
+    generator = torch.Generator().manual_seed(0)
+    context = {
+        "sex": torch.randint(0, 4, (30,), generator=generator),
+        "brands": torch.tensor([[4, 5], [5, 0], [1, 0]] * 10),
+    }
+    training = Observations(torch.randint(0, 5, (30,), generator=generator), torch.arange(30), context)
+    model = ShareModel(5, layout=layout)
+    weight = model.weight
+    assert weight is not None
+    weight.copy_(torch.randn(weight.shape, generator=generator))
+    found = torch.zeros_like(weight)
+    blocks = model._blocks(training)
+    loss = model._loss(blocks, is_without_visible=False, gradient=found)
+    weight.requires_grad_(True)
+    expected = functional.cross_entropy(model(context, num_rows=30), training.targets, reduction="sum")
+    expected.backward()
+    assert len(blocks) > 2
+    assert loss == pytest.approx(float(expected), rel=1e-5)
+    torch.testing.assert_close(found, weight.grad)
 
 
 def test_every_kind_of_feature_is_read() -> None:
