@@ -12,7 +12,7 @@ from contextual_bert.runs.run_directory import is_run
 from contextual_bert.training import Recipe
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import in_words, resumable
-from contextual_bert_cli.option_values import listed
+from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
@@ -79,7 +79,7 @@ def text_command(task: TextBenchmark) -> Callable[..., None]:
             found = run_text_study(
                 ready,
                 output / "runs",
-                rows=listed(rows),
+                rows=split_commas(rows),
                 num_seeds=seeds,
                 reference=reference,
                 is_report_only=report_only,

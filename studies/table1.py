@@ -20,7 +20,7 @@ from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import keeps_weights
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
-from contextual_bert_cli.option_values import listed
+from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
@@ -61,7 +61,7 @@ def command(
         with working("drawing and reading the outfits"):
             data = prepare_study(folder / "world", size=size, world=world, epochs=epochs, device=device, dtype=dtype)
         remark(*CARD.lines(), *map(in_options, data.prepared.lines()))
-        chosen = [*data.rows(listed(rows)).values()]
+        chosen = [*data.rows(split_commas(rows)).values()]
         found = run_study(
             data,
             folder / "runs",

@@ -9,13 +9,13 @@ import typer
 from contextual_bert.options import MAIN
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
-from contextual_bert_cli.option_values import listed
+from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     check_apart,
     check_tables,
-    method_of,
+    method_of_start,
     recipe_of,
 )
 from contextual_bert_cli.studies import finish_study, without_weights
@@ -81,11 +81,11 @@ def command(
     from contextual_bert.runs.registry import PAPER_METHODS
 
     checkpoint, seed = given["checkpoint"], given["seed"]
-    method = method_of(checkpoint)
+    method = method_of_start(checkpoint)
     methods = (method,) if method is not None else PAPER_METHODS
-    if listed(baselines) and given["text"] is not None and checkpoint is None:
+    if split_commas(baselines) and given["text"] is not None and checkpoint is None:
         methods = ()  # without a checkpoint only baselines can be had
-    names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
+    names = [*dict.fromkeys((*(split_commas(conditioning) or methods), *split_commas(baselines)))]
     base = recipe_of({**given, "data": data, "conditioning": names[0]})
     check_tables(data, base.validation_data, base.test_data)
     if jobs > 1:

@@ -11,7 +11,7 @@ import typer
 
 from contextual_bert.nouns import counted
 from contextual_bert_cli import options
-from contextual_bert_cli.option_values import amount_of, checked_format, condition_of, listed
+from contextual_bert_cli.option_values import amount_of, checked_format, condition_of, split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.pipelines import check_folder, load_pipeline
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
@@ -389,13 +389,13 @@ def command(
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
-        keys = trained.group_by if group_by is None else listed(group_by)
+        keys = trained.group_by if group_by is None else split_commas(group_by)
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else trained.separator
         columns = {"items": item_column or trained.items or "items", "separator": in_cells}
         bulk = BulkSettings(
             **columns,
             group_by=keys,
-            keep=listed(keep),
+            keep=split_commas(keep),
             constraints=settings,
             top_k=top,
             batch_size=batch_size,
@@ -486,7 +486,7 @@ def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
 
 def _split(values: list[str], separator: str) -> tuple[str, ...]:
     return (
-        listed(values)
+        split_commas(values)
         if separator == ","
         else tuple(p.strip() for v in values for p in v.split(separator) if p.strip())
     )

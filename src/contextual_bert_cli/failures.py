@@ -92,7 +92,7 @@ def in_words() -> Generator[None]:
             say(NOTHING_LEFT)
             interruption.is_said = True
             raise SystemExit(INTERRUPTED) from None
-        sentence = describe(error)
+        sentence = advice_for(error)
         if sentence is None or is_debugging():
             raise
         say(sentence, everywhere="ContextualBertError" not in _names_of(error))
@@ -149,7 +149,7 @@ def _names_of(error: Exception) -> set[str]:
     return {kind.__name__ for kind in type(error).__mro__ if kind.__module__ != "builtins"}
 
 
-def describe(error: Exception) -> str | None:
+def advice_for(error: Exception) -> str | None:
     """Return the advice for an error, or None for a bug."""
     names, text = _names_of(error), str(error)
     if "ContextualBertError" in names and not is_full(error):
@@ -163,7 +163,7 @@ def describe(error: Exception) -> str | None:
         return "A file ends where more of it should follow: it is damaged. Make it anew, or look at the disk."
     if "SafetensorError" in names:
         return f"A file of weights is damaged or cannot be written: {text}. Train again, or look at the disk."
-    if is_out_of_memory(error):
+    if _is_out_of_memory(error):
         reason = " ".join(text.split()).partition("DefaultCPUAllocator: ")[2] or text or "the machine has no more"
         return f"Not enough memory: {reason.rstrip('.')}. Give a smaller --batch-size."
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in LEFT_OUT:
@@ -175,7 +175,7 @@ def describe(error: Exception) -> str | None:
     return None
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     """Return whether the machine or an accelerator has no memory left; libraries say so in their own words."""
     if "contextual_bert" not in sys.modules:
         return isinstance(error, MemoryError)

@@ -18,7 +18,7 @@ from contextual_bert_cli.recipes import (
     check_tables,
     free_folder,
     hidden_words_lines,
-    method_of,
+    method_of_start,
     recipe_of,
     same_options,
 )
@@ -57,10 +57,10 @@ def command(
 
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
-    kinds = dict(kind_of(each) for each in override or ())
+    kinds = dict(kind_override(each) for each in override or ())
     if given["text"] is not None and checkpoint is None:
         choices["checkpoint"] = CHECKPOINT
-    method = method_of(checkpoint)
+    method = method_of_start(checkpoint)
     if method is not None and kinds:
         raise ConfigurationError(
             f"--override says what kind a feature is, and {checkpoint} brings the features", fix="Leave it out."
@@ -106,7 +106,7 @@ def command(
     next_commands([*train, "--conditioning", name, "--output", free_folder(folder or f"runs/{name}")])
 
 
-def kind_of(text: str) -> tuple[str, str]:
+def kind_override(text: str) -> tuple[str, str]:
     """COLUMN and KIND of an override."""
     from contextual_bert.errors import ConfigurationError
 

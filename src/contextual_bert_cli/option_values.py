@@ -87,11 +87,11 @@ def amount_of(value: str | None, *, option: str, decimal: str | None) -> float |
         raise ConfigurationError("is no number", setting=option, value=value, fix=fix) from error
 
 
-def listed(values: Sequence[str] | None) -> tuple[str, ...]:
+def split_commas(values: Sequence[str] | None) -> tuple[str, ...]:
     """The parts of repeatable options whose values may hold commas.
 
     Example:
-        >>> listed(["a,b", "c"])
+        >>> split_commas(["a,b", "c"])
         ('a', 'b', 'c')
     """
     return tuple(part for value in values or () for part in (piece.strip() for piece in value.split(",")) if part)

@@ -48,7 +48,7 @@ def load_pipeline(
         ConfigurationError: a device that is not there, or that an export cannot run on; a run without torch.
     """
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe
+    from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe_file
 
     check_folder(directory, takes_exports=True)
     if (directory / RECORD_FILE).is_file():
@@ -56,7 +56,7 @@ def load_pipeline(
 
         place = None if device == "auto" else device
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
-    check_recipe(directory)
+    check_recipe_file(directory)
     if find_spec("torch") is None:
         raise ConfigurationError(
             f"{directory} is a run, and torch, which computes it, is not installed here",

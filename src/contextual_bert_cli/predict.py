@@ -227,7 +227,7 @@ def command(
     if output_format == "json":
         show_json(answer, indent=1)
     else:
-        show_answer(answer, text or "")
+        show_text_answer(answer, text or "")
 
 
 def check_pair(task: "AnyTextTask | None", text: str | None, pair: str | None, pair_column: str | None) -> None:
@@ -316,7 +316,7 @@ def check_output(output: Path, schema: "Schema") -> None:
         raise error.moved(file=f"--output {output}") from error
 
 
-def show_answer(answer: "TextAnswer", text: str) -> None:
+def show_text_answer(answer: "TextAnswer", text: str) -> None:
     """A table of labels, or of words, then in words what the model did not know or read."""
     from contextual_bert.evaluation.tables import Table, render_rich
 

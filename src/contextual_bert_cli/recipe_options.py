@@ -17,7 +17,7 @@ from contextual_bert.options import GROUPS, DeclaredOption, declared_options
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS, SetCompletion
-from contextual_bert_cli.option_values import assigned, listed, number_or_all
+from contextual_bert_cli.option_values import assigned, number_or_all, split_commas
 
 # What a recipe is made of, in the order in which commands are printed.
 _SETTINGS = (SetCompletion, *TEXT_TASKS, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)
@@ -128,7 +128,7 @@ def values_of(settings: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(declared: DeclaredOption, value: Any) -> Any:
     if declared.form == "names":
-        return listed(value)
+        return split_commas(value)
     if declared.form == "texts":
         return tuple(value)
     if declared.form == "pairs":
@@ -157,7 +157,7 @@ def typed(names: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         if declared.form == "flag":
             chosen.append(declared.flag)
         elif declared.form == "names":
-            chosen += [declared.flag, ",".join(listed(value))]
+            chosen += [declared.flag, ",".join(split_commas(value))]
         elif declared.form in ("texts", "pairs"):
             chosen += [part for each in value or () for part in (declared.flag, each)]
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contextual_bert.options import declared_options
 from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS
-from contextual_bert_cli.option_values import listed
+from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def separator_of(options: Mapping[str, Any]) -> str:
     from contextual_bert.errors import ConfigurationError
 
     given = options.get("separator")
-    if given == "," and listed(options.get("group_by")):
+    if given == "," and split_commas(options.get("group_by")):
         raise ConfigurationError(
             "--separator ',' is not acted on with --group-by, where a cell is one item, commas and all",
             fix="Leave it out; or put another mark, such as ';', between the items of a cell and give that; or "
@@ -99,7 +99,7 @@ def evaluation_overrides(
     if "data" in found:
         found["reading"] = reading_over(reading, options)
     if group_by is not None:
-        found["group_by"] = listed(group_by)
+        found["group_by"] = split_commas(group_by)
     return found
 
 
@@ -206,7 +206,7 @@ def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]
 
 def use_of(recipe: "Recipe", directory: Path) -> list[str]:
     """Return the command that uses a finished run, with an item of its vocabulary and its own separator."""
-    context, task = context_of(recipe), recipe.task
+    context, task = example_context(recipe), recipe.task
     if task.has_items:
         separator = recipe.set_task.policy.separator
         given = ["--separator", separator] if separator != "," else []
@@ -216,7 +216,7 @@ def use_of(recipe: "Recipe", directory: Path) -> list[str]:
     return [task.command, str(directory), *(word for name in asked for word in (name, "...")), *context]
 
 
-def context_of(recipe: "Recipe") -> list[str]:
+def example_context(recipe: "Recipe") -> list[str]:
     """Return an example of --context for a finished run, of values that it reads; empty where it has no context."""
     from contextual_bert.context import ContextSchema
     from contextual_bert.json_text import json_text
@@ -262,13 +262,13 @@ def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) ->
             )
 
 
-def method_of(checkpoint: str | None) -> str | None:
+def method_of_start(checkpoint: str | None) -> str | None:
     """Return the method of the run on texts that is gone on from; None where there is none, or where it is a BERT."""
     if checkpoint is None or _is_of_another_kind(Path(checkpoint)):
         return None
     from contextual_bert.runs import text_starts  # reads its config with transformers
 
-    return text_starts.method_of(checkpoint)
+    return text_starts.checkpoint_method(checkpoint)
 
 
 def _is_of_another_kind(folder: Path) -> bool:
@@ -336,7 +336,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             flag = declared_options(SettingsWithOptions)[name].flag
             raise ConfigurationError(f"{flag} and --set {name} say the same", fix="Give one of them.")
         training[name] = value
-    goes_on = has_checkpoint and method_of(task.checkpoint_to_read) is not None
+    goes_on = has_checkpoint and method_of_start(task.checkpoint_to_read) is not None
     starts = task.run_to_start_from is not None
     bringing = {"--schema": "schema" in values, "--init-from": starts, "--checkpoint": goes_on}
     brings = next((option for option, does in bringing.items() if does), None)

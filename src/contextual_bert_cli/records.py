@@ -20,10 +20,10 @@ def read_context(text: str | None) -> dict[str, Any]:
     Raises:
         ConfigurationError: no JSON object.
     """
-    return record_of(text, place="--context") if text is not None else {}
+    return parse_record(text, place="--context") if text is not None else {}
 
 
-def record_of(text: str, *, place: str) -> dict[str, Any]:
+def parse_record(text: str, *, place: str) -> dict[str, Any]:
     """A JSON object; the place of a fault is named with line and column.
 
     Raises:
@@ -95,7 +95,7 @@ def read_queries(path: Path) -> tuple[list[int], list[dict[str, Any]]]:
         raise DataError(
             "there is no query in it", file=str(path), fix='Write lines such as {"items": ["a", "[MASK]"]}.'
         )
-    return numbers, [record_of(lines[number - 1], place=f"{path}, line {number}") for number in numbers]
+    return numbers, [parse_record(lines[number - 1], place=f"{path}, line {number}") for number in numbers]
 
 
 @dataclass(frozen=True)

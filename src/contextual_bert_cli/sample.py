@@ -76,7 +76,7 @@ def command(
         unknown_values = [processor.unknown_values(record) for record in records]
     found: list[list[str]] = []
     for record in records:
-        drawing = working(f"drawing {num_samples:,} texts under {shown(record)}")
+        drawing = working(f"drawing {num_samples:,} texts under {context_text(record)}")
         with drawing, at_options({}), in_queries("context"):
             texts = sample_texts(
                 model,
@@ -94,7 +94,7 @@ def command(
         show_json(answers, indent=1)
     elif contexts:
         blocks = zip(records, found, strict=True)
-        show_text("\n\n".join("\n  ".join([shown(record), *texts]) for record, texts in blocks))
+        show_text("\n\n".join("\n  ".join([context_text(record), *texts]) for record, texts in blocks))
     else:
         show_text("\n".join(found[0]))
     for unknown in unknown_values:
@@ -103,7 +103,7 @@ def command(
         remark(UNUSED_CONTEXT)
 
 
-def shown(record: dict[str, Any]) -> str:
+def context_text(record: dict[str, Any]) -> str:
     """A context as it was typed."""
     from contextual_bert.json_text import json_text
 

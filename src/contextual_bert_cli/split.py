@@ -10,7 +10,7 @@ from contextual_bert.nouns import counted
 from contextual_bert.options import MAIN, SPLIT
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.option_values import listed
+from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import next_commands, remark, show_text, working
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
@@ -18,7 +18,7 @@ from contextual_bert_cli.recipes import (
     check_tables,
     free_folder,
     hidden_words_lines,
-    method_of,
+    method_of_start,
     reading_of,
     same_options,
     separator_of,
@@ -144,7 +144,7 @@ def command(
         )
     if items is not None and text is not None:
         raise ConfigurationError("--items names a column of sets and --text one of texts", fix="Give one of them.")
-    keys, between = listed(given["group_by"]), separator_of(choices)
+    keys, between = split_commas(given["group_by"]), separator_of(choices)
     if keys and items is None:
         raise ConfigurationError(
             "--group-by puts the items of a set together", fix="Name their column, too, with --items."
@@ -167,7 +167,7 @@ def command(
         choices["checkpoint"] = CHECKPOINT
     task = text_task_of(choices)
     features = ContextSchema.load(schema) if schema is not None else None
-    if features is not None and listed(exclude):
+    if features is not None and split_commas(exclude):
         raise ConfigurationError(
             "--schema names the features, and --exclude leaves columns out", fix="Give one of them."
         )
@@ -207,7 +207,7 @@ def command(
             )
             table = groups.table
         learned = task.columns if task is not None else (items,)
-        used = {*learned, customer or by, by_column, *(keys if len(keys) == 1 else ()), *listed(exclude)}
+        used = {*learned, customer or by, by_column, *(keys if len(keys) == 1 else ()), *split_commas(exclude)}
         context = features.columns if features is not None else [c for c in table.column_names if c not in used]
         with placing(groups):
             made = new_split(
@@ -275,7 +275,7 @@ def command(
             f"--text COLUMN and --label COLUMN. The columns are {', '.join(table.column_names)}.",
         )
         return
-    method = method_of(checkpoint)
+    method = method_of_start(checkpoint)
     leaking = [name for name in found.leaking_columns if name in context] if found is not None and not features else []
     name = method or ("global_state_update" if len(context) > len(leaking) else "none")
     conditioned = [] if method is not None else ["--conditioning", name]

@@ -15,7 +15,7 @@ from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     check_apart,
     check_tables,
-    method_of,
+    method_of_start,
     recipe_of,
     use_of,
 )
@@ -52,7 +52,7 @@ def command(
     if resume and overwrite:
         raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
     if conditioning is None:
-        conditioning = method_of(checkpoint) or "global_state_update"
+        conditioning = method_of_start(checkpoint) or "global_state_update"
         if init_from is not None:
             from contextual_bert.runs.run_directory import load_recipe
 
@@ -64,7 +64,7 @@ def command(
 
     from contextual_bert.folder_lock import locked_folder
     from contextual_bert.runs import prepare, run
-    from contextual_bert.runs.field_importance import field_lines
+    from contextual_bert.runs.field_importance import importance_lines
     from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.registry import check_recipe, keeps_weights
     from contextual_bert.runs.run_directory import (
@@ -132,7 +132,7 @@ def command(
         show((replace(report, learned=None) if is_said else report).to_rich())
     if report is not None and report.learned is not None and not report.learned.has_learned:
         remark("", report.learned.note())
-    remark(*field_lines(load_metrics(output)))
+    remark(*importance_lines(load_metrics(output)))
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return

@@ -153,6 +153,15 @@ def test_a_file_name_means_one_thing() -> None:
     assert {name for name in names if names.count(name) > 1} == same_role
 
 
+def test_a_name_means_one_thing() -> None:
+    """Each public class and function of a module has a name of its own, but for the commands."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = [ast.parse(path.read_text("utf-8")).body for path in FILES]
+    found = [{node.name for node in body if isinstance(node, kinds)} for body in bodies]
+    names = [name for each in found for name in each if not name.startswith("_") and name != "command"]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_no_drawer_for_everything() -> None:
     names = {"utils", "util", "helpers", "misc", "common"}
     assert not [place(path) for path in SOURCE.rglob("*") if path.stem in names]

@@ -184,11 +184,11 @@ def is_word(value: object, words: Sequence[str] | None) -> bool:
     return text.lower() in {spelt(word).lower() for word in words}
 
 
-def listed(*values: object, most: int = 3) -> str:
+def named_values(*values: object, most: int = 3) -> str:
     """Values as a message names them.
 
     Example:
-        >>> listed("a", "b", "c", "d")
+        >>> named_values("a", "b", "c", "d")
         "'a', 'b', 'c', ..."
     """
     return ", ".join(map(repr, values[:most])) + (", ..." if len(values) > most else "")
@@ -199,7 +199,7 @@ def number_words(
     *,
     max_distinct: int,
     is_forced: bool = False,
-    shown: Callable[..., str] = listed,
+    shown: Callable[..., str] = named_values,
     decimal: DecimalMark | None = None,
 ) -> tuple[Marks | None, str]:
     """The words of a column of text that holds numbers otherwise; None, and a warning, where it is to stay text.

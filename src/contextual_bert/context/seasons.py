@@ -27,7 +27,7 @@ _MONDAY = 3  # days from 1970-01-01, a Thursday, back to a Monday
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutPart:
     """A part of a date that is no feature.
 
     Args:
@@ -66,7 +66,7 @@ def asked_parts(wanted: object) -> tuple[DatePart, ...] | None:
     return tuple(part for part in PARTS if part in words)
 
 
-def left_out_parts(dates: pa.Array, *, is_split_by_time: bool) -> tuple[LeftOut, ...]:
+def left_out_parts(dates: pa.Array, *, is_split_by_time: bool) -> tuple[LeftOutPart, ...]:
     """Return the parts of some dates that are no feature by default, with the reason.
 
     A month needs two years of training and a weekday two weeks. A year is none where the split is by time, since the
@@ -86,24 +86,24 @@ def left_out_parts(dates: pa.Array, *, is_split_by_time: bool) -> tuple[LeftOut,
         part(pc.drop_null(dates)).to_numpy(zero_copy_only=False).astype(np.int64) for part in (pc.year, pc.month)
     )
     weeks, weekdays = np.divmod(days + _MONDAY, 7)
-    found: list[LeftOut] = []
+    found: list[LeftOutPart] = []
     if len(np.unique(years)) < 2:
-        found.append(LeftOut("year", "every row has the same", is_constant=True))
+        found.append(LeftOutPart("year", "every row has the same", is_constant=True))
     elif is_split_by_time:
-        found.append(LeftOut("year", "the split is by time, and the years to come are not in training"))
+        found.append(LeftOutPart("year", "the split is by time, and the years to come are not in training"))
     cycles: tuple[tuple[DatePart, NDArray[np.int64], NDArray[np.int64]], ...] = (
         ("month", years, months),
         ("weekday", weeks, weekdays),
     )
     for part, turns, values in cycles:
         if len(np.unique(values)) < 2:
-            found.append(LeftOut(part, "every row has the same", is_constant=True))
+            found.append(LeftOutPart(part, "every row has the same", is_constant=True))
             continue
         share = share_seen_once(turns, values)
         if share > _FEW and not _spans_two_turns(days, _DAYS[part]):
             turn = _TURN[part]
             reason = f"{share:.1%} of the rows have a {part} that training has seen in one {turn} only"
-            found.append(LeftOut(part, f"{reason}, and it needs two {turn}s"))
+            found.append(LeftOutPart(part, f"{reason}, and it needs two {turn}s"))
     return tuple(found)
 
 
@@ -140,11 +140,11 @@ def _spans_two_turns(days: NDArray[np.int64], period: float) -> bool:
     return bool(kept[-1] - kept[0] >= 2 * period and np.diff(kept).max() <= period / 2)
 
 
-def told(left_out: tuple[LeftOut, ...], *, column: str) -> str:
+def left_out_line(left_out: tuple[LeftOutPart, ...], *, column: str) -> str:
     """Return the sentence on what was left out and how to keep it; empty where nothing was.
 
     Example:
-        >>> told((LeftOut("year", "the split is by time"),), column="day")
+        >>> left_out_line((LeftOutPart("year", "the split is by time"),), column="day")
         'year left out: the split is by time; override to keep it (day=year)'
     """
     reasons = "; ".join(f"{each.part} left out: {each.reason}" for each in left_out)

@@ -13,7 +13,7 @@ from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.data.checked_columns import checked_column, text_column
 from contextual_bert.errors import DataError
 
-__all__ = ["answers_of", "find_answers", "strings_of"]
+__all__ = ["find_answers", "read_answers", "strings_of"]
 
 
 def strings_of(table: pa.Table, name: str, *, complete: bool) -> list[Any]:
@@ -60,7 +60,7 @@ def find_answers(
     return given, bounds
 
 
-def answers_of(
+def read_answers(
     table: pa.Table, texts: Sequence[str], name: str, start_name: str | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the start and end of each answer in its text, (0, 0) for no answer.

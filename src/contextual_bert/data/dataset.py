@@ -74,11 +74,11 @@ class SequenceBatch:
         return {**found, "context": self.context} if self.context else found
 
 
-def context_of(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tensor]:
+def take_context(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tensor]:
     """The context of these rows; lists of values as wide as the longest of them, not of the table's.
 
     Example:
-        >>> context_of({"brands": torch.tensor([[4, 5, 6], [4, 0, 0]])}, torch.tensor([1]))
+        >>> take_context({"brands": torch.tensor([[4, 5, 6], [4, 0, 0]])}, torch.tensor([1]))
         {'brands': tensor([[4]])}
     """
     rows = {name: values[index] for name, values in context.items()}
@@ -237,7 +237,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             input_ids=self.input_ids[flat].masked_fill_(~real, self.pad_id),
             lengths=lengths,
             example_ids=self.example_ids[index],
-            context=context_of(self.context, self.context_rows(index)),
+            context=take_context(self.context, self.context_rows(index)),
             labels=labels,
             token_type_ids=segments,
             start_positions=bounds[0],

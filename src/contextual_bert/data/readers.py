@@ -20,7 +20,7 @@ from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes, reading_notes, rows_of_file
 from contextual_bert.data.reviews import reviews_of
-from contextual_bert.data.table_paths import COMPRESSIONS, REVIEW_SUFFIX, TABLE_SUFFIXES, check_exists, kind_of
+from contextual_bert.data.table_paths import COMPRESSIONS, REVIEW_SUFFIX, TABLE_SUFFIXES, check_exists, file_type
 from contextual_bert.data.text_files import check_is_table, content_of, in_utf8
 from contextual_bert.errors import DataError, rows_are_left, rows_are_lines
 from contextual_bert.foreign_metadata import with_class_names, with_known_times
@@ -123,7 +123,7 @@ def _read_file(
 ) -> pa.Table:
     check_exists(path)
     file = str(path)
-    suffix, compression = kind_of(path)
+    suffix, compression = file_type(path)
     if suffix not in TABLE_SUFFIXES or path.is_dir():
         what = "this is a folder" if path.is_dir() else f"files that end in {path.suffix!r} are not read"
         advice = "In the spreadsheet save it as CSV in UTF-8. " if suffix in _SPREADSHEETS else ""

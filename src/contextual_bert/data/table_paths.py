@@ -5,7 +5,7 @@ from pathlib import Path
 
 from contextual_bert.errors import DataError, did_you_mean
 
-__all__ = ["COMPRESSIONS", "REVIEW_SUFFIX", "TABLE_SUFFIXES", "check_exists", "kind_of"]
+__all__ = ["COMPRESSIONS", "REVIEW_SUFFIX", "TABLE_SUFFIXES", "check_exists", "file_type"]
 
 # Ending -> the name that arrow has for it.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -13,11 +13,11 @@ REVIEW_SUFFIX = ".ss"  # imdb.train.txt.ss, yelp-2013-seg-20-20.train.ss
 TABLE_SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", REVIEW_SUFFIX)
 
 
-def kind_of(path: Path) -> tuple[str, str | None]:
+def file_type(path: Path) -> tuple[str, str | None]:
     """Return the ending that says what a file holds, and its compression.
 
     Example:
-        >>> kind_of(Path("days.CSV.gz")), kind_of(Path("days.parquet"))
+        >>> file_type(Path("days.CSV.gz")), file_type(Path("days.parquet"))
         (('.csv', 'gzip'), ('.parquet', None))
     """
     suffix = path.suffix.lower()
@@ -35,6 +35,6 @@ def check_exists(path: str | PathLike[str]) -> None:
     path = Path(path)
     if not path.exists():
         siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
-        tables = [name for name in siblings if kind_of(Path(name))[0] in TABLE_SUFFIXES]
+        tables = [name for name in siblings if file_type(Path(name))[0] in TABLE_SUFFIXES]
         near = f"In its folder: {did_you_mean(path.name, tables)}" if tables else "There is no table in its folder."
         raise DataError("there is no such file", file=str(path), fix=f"Check the path. {near}")

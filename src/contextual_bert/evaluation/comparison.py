@@ -45,7 +45,7 @@ from contextual_bert.evaluation.metrics import (
 from contextual_bert.evaluation.paired_runs import PairedRuns
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
 from contextual_bert.evaluation.scores import expected_calibration_error, recall_curve
-from contextual_bert.evaluation.segments import group_rows
+from contextual_bert.evaluation.segments import group_by_value
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
@@ -97,7 +97,7 @@ def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     return [(ending, chosen) for ending, chosen in found if chosen]
 
 
-def methods_tables(rows: Sequence[ComparisonRow]) -> list[Table]:
+def seeds_tables(rows: Sequence[ComparisonRow]) -> list[Table]:
     """Return each metric's mean and standard error over seeds."""
     tables: list[Table] = []
     for ending, keys in families(tuple(rows[0].metrics)):
@@ -288,7 +288,7 @@ class Comparison(JsonText):
 
     def methods_tables(self) -> list[Table]:
         """Return each metric over seeds: what was predicted, and then the loss and the ranks."""
-        return methods_tables(self.rows)
+        return seeds_tables(self.rows)
 
     def asked_table(self) -> Table:
         """Return the recall over all items of the part; without rows where all were scored, or that is not known."""
@@ -444,7 +444,7 @@ def _compared_groups(
         feature: [values[row] for row in order.tolist()] if len(values) == len(order) else values
         for feature, values in groups.items()
     }
-    found, num_suppressed = group_rows(
+    found, num_suppressed = group_by_value(
         first, ordered, clusters=paired.draws.codes, cells=paired.settings.cells, name="groups"
     )
     compared: list[ComparedGroup] = []

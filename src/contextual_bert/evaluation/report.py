@@ -42,7 +42,7 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.scores import Scores, recall_curve
-from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_rows, worst_segment
+from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_by_value, worst_segment
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
@@ -360,7 +360,7 @@ def evaluate_scores(
             for key, value in each.exact().items()
         }
     calibration = calibrate(scores, clusters=codes, draws=draws, num_bins=settings.num_bins, level=settings.level)
-    groups, num_suppressed = group_rows(scores, labels, clusters=codes, cells=settings.cells)
+    groups, num_suppressed = group_by_value(scores, labels, clusters=codes, cells=settings.cells)
     found = evaluate_segments(
         scores,
         groups,

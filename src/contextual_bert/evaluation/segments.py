@@ -59,7 +59,7 @@ class Group(NamedTuple):
     is_whole: bool
 
 
-def group_rows(
+def group_by_value(
     scores: Scores,
     labels: Mapping[str, Sequence[Any] | NDArray[Any]],
     *,

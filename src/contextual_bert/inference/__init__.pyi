@@ -3,8 +3,8 @@ from .catalogue import Catalogue
 from .completion_answers import Answer, Candidate, Completion, JointAnswer, Slot
 from .constraints import (
     CONSTRAINTS,
-    Asked,
     Constraint,
+    ConstraintInput,
     Permitted,
     constraint,
     permitted_beside,
@@ -63,7 +63,6 @@ __all__ = [
     "CONSTRAINTS",
     "Answer",
     "AnsweredTable",
-    "Asked",
     "Attribute",
     "BulkReport",
     "BulkSettings",
@@ -74,6 +73,7 @@ __all__ = [
     "Completions",
     "Condition",
     "Constraint",
+    "ConstraintInput",
     "Counterfactual",
     "EncodedQuestions",
     "EncodedTexts",

@@ -16,16 +16,16 @@ from contextual_bert.errors import ConfigurationError, QueryError, QueryPlace, S
 from contextual_bert.inference.capabilities import Model, guidance_notes
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
-from contextual_bert.inference.constraints import Asked, Permitted, permitted_items
+from contextual_bert.inference.constraints import ConstraintInput, Permitted, permitted_items
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.queries import (
     MASK,
     Request,
     TrainedSets,
     check_count,
-    check_length,
     check_queries,
     check_separated,
+    check_set_size,
     encode_contexts,
     read_request,
 )
@@ -174,16 +174,16 @@ class BaseCompletionPipeline(ABC):
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """Return the permitted items of each blank of the query."""
-        check_length(request, self.model.config, row=row)
+        check_set_size(request, self.model.config, row=row)
         check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
             return permitted_items(self.asked(request), request.settings)
         except (QueryError, UnknownNameError, SchemaError) as error:
             raise error.at(QueryPlace((row, *existing_keys(request.given, error.location)))) from None
 
-    def asked(self, request: Request) -> Asked:
+    def asked(self, request: Request) -> ConstraintInput:
         """Return the input of the constraints for a query."""
-        return Asked(self.processor.items, request.items, self.catalogue, can_repeat=self._over == "items")
+        return ConstraintInput(self.processor.items, request.items, self.catalogue, can_repeat=self._over == "items")
 
     def fill(
         self,

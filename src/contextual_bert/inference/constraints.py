@@ -45,7 +45,7 @@ ROUNDING = 1e-9  # relative: 0.1 + 0.2 keeps a budget of 0.3
 
 
 @dataclass(frozen=True)
-class Asked:
+class ConstraintInput:
     """Input of a constraint: the query, the vocabulary and the catalogue.
 
     Shapes:
@@ -60,7 +60,7 @@ class Asked:
         chosen, others: for constraints across blanks.
 
     Example:
-        >>> asked = Asked(Vocabulary(["coat", "hat"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
+        >>> asked = ConstraintInput(Vocabulary(["coat", "hat"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
         >>> asked.num_blanks, asked.visible.tolist(), asked.among(["coat", "kilt"]).tolist()
         (1, [3], [False, False, True, False])
     """
@@ -137,7 +137,7 @@ class Constraint:
         """The keys of a query that it reads, its own name first."""
         return tuple(self.types)
 
-    def permitted(self, asked: Asked, values: Mapping[str, Any]) -> NDArray[np.bool_]:
+    def permitted(self, asked: ConstraintInput, values: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Return the mask that the constraint function gives for these values."""
         further = {key: value for key, value in values.items() if key != self.name}
         return self.function(asked, values[self.name], **further)
@@ -190,7 +190,7 @@ def constraint(
 
     Example:
         >>> @constraint
-        ... def ending_with(asked: Asked, value: str) -> NDArray[np.bool_]:
+        ... def ending_with(asked: ConstraintInput, value: str) -> NDArray[np.bool_]:
         ...     return asked.among([name for name in asked.vocabulary.values if name.endswith(value)])
         >>> CONSTRAINTS.pop("ending_with").keys
         ('ending_with',)
@@ -244,7 +244,7 @@ def _model_of(constraints: tuple[Constraint, ...]) -> type[QueryModel]:
     return create_model("Query", __base__=QueryModel, **fields)
 
 
-def settings_of(query: QueryModel) -> dict[str, dict[str, Any]]:
+def constraint_settings(query: QueryModel) -> dict[str, dict[str, Any]]:
     """Return the constraints of a query that apply, in the order of the registry, with the values of their keys.
 
     Raises:
@@ -265,7 +265,7 @@ def settings_of(query: QueryModel) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def permitted_items(asked: Asked, settings: Settings) -> Permitted:
+def permitted_items(asked: ConstraintInput, settings: Settings) -> Permitted:
     """Return the permitted items of each blank by itself. Reserved ids are never permitted.
 
     Args:
@@ -277,8 +277,8 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
             query that needs it.
 
     Example:
-        >>> asked = Asked(Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
-        >>> permitted = permitted_items(asked, settings_of(query_model()(deny=["bag"])))
+        >>> asked = ConstraintInput(Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
+        >>> permitted = permitted_items(asked, constraint_settings(query_model()(deny=["bag"])))
         >>> permitted.items.tolist(), permitted.removed
         ([[False, False, True, False, False]], {'deny': [1], 'repeats': [1]})
     """
@@ -296,7 +296,7 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
 
 
 def _permitted_by(
-    constraint: Constraint, asked: Asked, values: Mapping[str, Any], permitted: NDArray[np.bool_]
+    constraint: Constraint, asked: ConstraintInput, values: Mapping[str, Any], permitted: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     try:
         if not constraint.across_blanks:
@@ -309,7 +309,7 @@ def _permitted_by(
         raise error.at(QueryPlace((constraint.name,))) from None
 
 
-def permitted_beside(asked: Asked, settings: Settings) -> NDArray[np.bool_]:
+def permitted_beside(asked: ConstraintInput, settings: Settings) -> NDArray[np.bool_]:
     """Return the items of one blank that the constraints across blanks permit beside ``asked.chosen``."""
     permitted = np.ones((len(asked.chosen), len(asked.vocabulary)), dtype=np.bool_)
     for name, values in settings.items():
@@ -319,31 +319,31 @@ def permitted_beside(asked: Asked, settings: Settings) -> NDArray[np.bool_]:
 
 
 @constraint
-def in_stock(asked: Asked, value: Flag) -> NDArray[np.bool_]:
+def in_stock(asked: ConstraintInput, value: Flag) -> NDArray[np.bool_]:
     """Only what the catalogue has in stock at this moment."""
     return asked.needed_catalogue("in_stock").in_stock if value else asked.everything
 
 
 @constraint
-def allow(asked: Asked, value: Names) -> NDArray[np.bool_]:
+def allow(asked: ConstraintInput, value: Names) -> NDArray[np.bool_]:
     """Only the items of this list."""
     return asked.among(value)
 
 
 @constraint
-def deny(asked: Asked, value: Names) -> NDArray[np.bool_]:
+def deny(asked: ConstraintInput, value: Names) -> NDArray[np.bool_]:
     """None of the items of this list: what this customer has sent back, what has to go."""
     return ~asked.among(value)
 
 
 @constraint
-def owned(asked: Asked, value: Names) -> NDArray[np.bool_]:
+def owned(asked: ConstraintInput, value: Names) -> NDArray[np.bool_]:
     """None of the items that the customer has already; apart from deny because the answer says so."""
     return ~asked.among(value)
 
 
 @constraint
-def where(asked: Asked, value: Conditions) -> NDArray[np.bool_]:
+def where(asked: ConstraintInput, value: Conditions) -> NDArray[np.bool_]:
     """Only items whose attributes have these values, in all blanks or in one: (blanks, vocabulary)."""
     permitted = np.tile(asked.everything, (asked.num_blanks, 1))
     for number, condition in enumerate(value):
@@ -360,13 +360,13 @@ def where(asked: Asked, value: Conditions) -> NDArray[np.bool_]:
 
 
 @constraint
-def max_price(asked: Asked, value: Price) -> NDArray[np.bool_]:
+def max_price(asked: ConstraintInput, value: Price) -> NDArray[np.bool_]:
     """Only items of at most this price; one of unknown price is not."""
     return asked.needed_catalogue("max_price").prices <= value
 
 
 @constraint(across_blanks=True)
-def repeats(asked: Asked, value: Flag = False) -> NDArray[np.bool_]:
+def repeats(asked: ConstraintInput, value: Flag = False) -> NDArray[np.bool_]:
     """Permit items that are in the set already, if the query says true.
 
     Never where the model has no probability for it, as no set of its training holds an item twice.
@@ -379,7 +379,7 @@ def repeats(asked: Asked, value: Flag = False) -> NDArray[np.bool_]:
 
 
 @constraint(across_blanks=True)
-def at_most_one_per(asked: Asked, value: Attributes) -> NDArray[np.bool_]:
+def at_most_one_per(asked: ConstraintInput, value: Attributes) -> NDArray[np.bool_]:
     """At most one item of each category, or of another attribute; what is in the set counts.
 
     An item of unknown category is not proposed; in the set it counts for no category.
@@ -402,7 +402,7 @@ def at_most_one_per(asked: Asked, value: Attributes) -> NDArray[np.bool_]:
 
 
 @constraint(across_blanks=True)
-def budget(asked: Asked, value: Price, *, budget_includes_visible: Flag = False) -> NDArray[np.bool_]:
+def budget(asked: ConstraintInput, value: Price, *, budget_includes_visible: Flag = False) -> NDArray[np.bool_]:
     """At most this price for all blanks together, on request with what is in the set already.
 
     An item passes if its price leaves enough for the cheapest item that each other blank is permitted.
@@ -417,7 +417,7 @@ def budget(asked: Asked, value: Price, *, budget_includes_visible: Flag = False)
     return prices <= left[:, None]
 
 
-def _price_of_visible(asked: Asked, prices: NDArray[np.float64]) -> float:
+def _price_of_visible(asked: ConstraintInput, prices: NDArray[np.float64]) -> float:
     visible = {name: asked.vocabulary.id_of_value(name) for name in asked.items if name != "[MASK]"}
     catalogue = asked.needed_catalogue("budget")
     price = {
@@ -434,7 +434,7 @@ def _price_of_visible(asked: Asked, prices: NDArray[np.float64]) -> float:
     return sum(price.get(name, 0.0) for name in asked.items)
 
 
-def holds(asked: Asked, condition: Condition, *, keys: Sequence[str | int]) -> NDArray[np.bool_]:
+def holds(asked: ConstraintInput, condition: Condition, *, keys: Sequence[str | int]) -> NDArray[np.bool_]:
     """Return which items fulfil a condition: (vocabulary,).
 
     Args:

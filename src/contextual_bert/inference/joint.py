@@ -16,7 +16,7 @@ from torch import Tensor
 from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
 from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.completion_answers import Completion, JointAnswer, Method
-from contextual_bert.inference.constraints import CONSTRAINTS, Asked, Permitted
+from contextual_bert.inference.constraints import CONSTRAINTS, ConstraintInput, Permitted
 from contextual_bert.inference.joint_search import (
     Blanks,
     Conditionals,
@@ -124,7 +124,7 @@ class JointSearch:
         inputs: Mapping[str, Any],
         request: Request,
         *,
-        asked: Asked,
+        asked: ConstraintInput,
         permitted: Permitted,
         has_order: bool = False,
     ) -> JointAnswer:
@@ -211,7 +211,7 @@ def _no_combination(request: Request, method: str, *, num_blanks: int) -> str:
     )
 
 
-def _completions(found: Found, conditionals: Conditionals, asked: Asked) -> list[Completion]:
+def _completions(found: Found, conditionals: Conditionals, asked: ConstraintInput) -> list[Completion]:
     prices = np.full(len(found.filled), np.nan)
     if asked.catalogue is not None and PRICE in asked.catalogue.table.column_names:
         with np.errstate(over="ignore"):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.candidates import SoftmaxOver, exclude, excluded_ids
-from contextual_bert.inference.constraints import Asked, Settings, permitted_beside
+from contextual_bert.inference.constraints import ConstraintInput, Settings, permitted_beside
 
 Ids = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 class Blanks:
     """Permitted items of the blanks of one set: alone (``permitted``, (blanks, vocabulary)) and beside each other."""
 
-    asked: Asked
+    asked: ConstraintInput
     settings: Settings
     permitted: NDArray[np.bool_]
 

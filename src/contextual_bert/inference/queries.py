@@ -24,18 +24,18 @@ from contextual_bert.errors import (
 # A query's keys are those of the full registry.
 from contextual_bert.inference.constraints import (
     CONSTRAINTS,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    constraint_settings,
     known_keys,
     query_model,
-    settings_of,
 )
 from contextual_bert.inference.query_schema import (
     GUIDANCE,
     QueryModel,
+    as_list_or_none,
+    context_record,
+    given_value,
     guidance_of,
-    listed,
     query_error,
-    record_of,
-    told,
 )
 from contextual_bert.inference.saved_files import SEPARATORS, TrainedSets
 
@@ -91,7 +91,7 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
                 value=query[key],
                 allowed=did_you_mean(str(key), known),
             )
-    context_of(query, row=row)
+    query_context(query, row=row)
 
 
 def check_is_query(query: object, *, row: int, fix: str) -> None:
@@ -100,21 +100,21 @@ def check_is_query(query: object, *, row: int, fix: str) -> None:
         raise QueryError(f"{shown(query)} is not a query", location=(row,), value=query, fix=fix)
 
 
-def context_of(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
+def query_context(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
     """Return the context of a query, empty where it says nothing; a row of a pandas frame is one, too.
 
     Raises:
         QueryError: it is no record.
 
     Example:
-        >>> context_of({"items": ["hat"], "context": {"age": 34}}, row=0), context_of({"context": None}, row=0)
+        >>> query_context({"items": ["hat"], "context": {"age": 34}}, row=0), query_context({"context": None}, row=0)
         ({'age': 34}, {})
     """
     value = none_if_missing(query.get("context"))
     if value is None or (not hasattr(value, "ndim") and not value):
         return {}
     with _in_query(row, "context"):
-        return record_of(value)
+        return context_record(value)
 
 
 def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
@@ -127,7 +127,7 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
         >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
         (1.5, 1.0)
     """
-    value = told(query.get(GUIDANCE))
+    value = given_value(query.get(GUIDANCE))
     with _in_query(row, GUIDANCE):
         return 1.0 if value is None else guidance_of(value)
 
@@ -173,13 +173,13 @@ def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str,
     Raises:
         DataError: it is something else.
     """
-    given = listed(queries)
+    given = as_list_or_none(queries)
     if given is None:
         raise QueryError(f"{' '.join(repr(queries).split()):.80} is neither a query nor a list of them", fix=fix)
     return given
 
 
-def check_length(request: Request, config: "ContextualBertConfig", *, row: int) -> None:
+def check_set_size(request: Request, config: "ContextualBertConfig", *, row: int) -> None:
     """Refuse a set that has more items than the model has positions; one without positions reads sets of any length.
 
     Raises:
@@ -266,7 +266,7 @@ def _request_of(read: QueryModel, query: Mapping[str, Any]) -> Request:
     items = [item if item in kept else MASK for item in read.items]
     asked = items if MASK in items else [*items, MASK]
     guidance = 1.0 if read.guidance is None else read.guidance
-    return Request(asked, read.context or {}, settings_of(read), replaced, guidance, query)
+    return Request(asked, read.context or {}, constraint_settings(read), replaced, guidance, query)
 
 
 def encode_contexts(requests: Sequence[Request], processor: "ContextualBertProcessor") -> "EncodedContext | None":

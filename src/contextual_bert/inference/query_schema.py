@@ -47,7 +47,7 @@ def names_of(value: Any, *, key: str) -> list[str]:
     Raises:
         DataError: it is something else, a single string for instance, or an entry is no name.
     """
-    names = listed(value)
+    names = as_list_or_none(value)
     if names is None:
         raise QueryError(
             f"{value!r:.80} is not a list of items",
@@ -64,11 +64,11 @@ def names_of(value: Any, *, key: str) -> list[str]:
     return found
 
 
-def listed(value: object) -> list[Any] | None:
+def as_list_or_none(value: object) -> list[Any] | None:
     """Return a list of what a list, tuple, set, array or column holds; None for text, records and single values.
 
     Example:
-        >>> listed(np.array(["a", "b"]))[1], listed(pa.array(["a"])), listed("a")
+        >>> as_list_or_none(np.array(["a", "b"]))[1], as_list_or_none(pa.array(["a"])), as_list_or_none("a")
         (np.str_('b'), ['a'], None)
     """
     if isinstance(value, str | bytes | Mapping):
@@ -81,20 +81,21 @@ def listed(value: object) -> list[Any] | None:
     return list(cast(Any, value)) if is_column else None
 
 
-def told(value: Any) -> Any:
+def given_value(value: Any) -> Any:
     """Return a value without its missing parts, in Python's own types; None where it says nothing.
 
     NaN stays, and is refused where it stands: a limit must not vanish because a sum went wrong.
 
     Example:
-        >>> told({"category": np.array(["coat", "hat"]), "price": {"at_most": np.float32(0.1), "at_least": None}})
+        >>> limit = {"at_most": np.float32(0.1), "at_least": None}
+        >>> given_value({"category": np.array(["coat", "hat"]), "price": limit})
         {'category': ['coat', 'hat'], 'price': {'at_most': 0.1}}
     """
     if isinstance(value, Mapping):
-        each = {key: told(part) for key, part in cast("Mapping[Any, Any]", value).items()}
+        each = {key: given_value(part) for key, part in cast("Mapping[Any, Any]", value).items()}
         return {key: part for key, part in each.items() if part is not None} or None
-    if (parts := listed(value)) is not None:
-        return [told(part) for part in parts]
+    if (parts := as_list_or_none(value)) is not None:
+        return [given_value(part) for part in parts]
     if isinstance(value, np.floating):
         # 0.1 in 32 bits is 0.1; one of 16 bits is spelt as in 32, as everywhere.
         return float(str(np.float32(value)) if value.itemsize < np.float64().itemsize else value)
@@ -158,7 +159,7 @@ def as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def record_of(value: Any) -> Mapping[str, Any]:
+def context_record(value: Any) -> Mapping[str, Any]:
     """Return a context as a mapping; a row of a pandas frame is one, too.
 
     Raises:
@@ -197,7 +198,7 @@ Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_W
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), _OF_TEXT]
 Limit = Annotated[float | str, BeforeValidator(_limit, json_schema_input_type=float | str)]
 Attributes = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
-Record = Annotated[Mapping[str, Any], PlainValidator(record_of, json_schema_input_type=dict[str, Any])]
+Record = Annotated[Mapping[str, Any], PlainValidator(context_record, json_schema_input_type=dict[str, Any])]
 
 
 class Condition(BaseModel):
@@ -276,7 +277,7 @@ class QueryModel(BaseModel):
             elif key == "locked":
                 is_empty = none_if_missing(value) is None
             elif key in cls.model_fields and key != "items":
-                value = told(value)
+                value = given_value(value)
                 is_empty = value is None or (value != value and not _is_number(cls.model_fields[key].annotation))
             else:
                 is_empty = False
@@ -363,7 +364,7 @@ def existing_keys(query: object, keys: Sequence[int | str]) -> tuple[int | str, 
             if key not in value:
                 break
             value = cast("Mapping[str, Any]", value)[key]
-        elif (parts := listed(value)) is not None and key == "in":
+        elif (parts := as_list_or_none(value)) is not None and key == "in":
             continue  # the short form of it
         elif isinstance(key, int) and parts is not None and key < len(parts):
             value = parts[key]

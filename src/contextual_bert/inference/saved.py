@@ -22,7 +22,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     check_processor,
 )
-from contextual_bert.models.checkpoint_files import first_line, reason_of
+from contextual_bert.models.checkpoint_files import first_line, loading_failure
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
@@ -105,7 +105,7 @@ def load_saved(
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {reason_of(error)} Its files are damaged or from another version",
+            f"{directory} cannot be loaded: {loading_failure(error)} Its files are damaged or from another version",
             fix="Train again.",
         ) from error
     model, found = loaded

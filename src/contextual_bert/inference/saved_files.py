@@ -160,11 +160,11 @@ def check_trained(directory: str | Path, *, takes_exports: bool = True) -> None:
     raise RunDirectoryError(problem, fix=fix)
 
 
-def check_recipe(directory: str | Path) -> None:
+def check_recipe_file(directory: str | Path) -> None:
     """Raise RunDirectoryError unless the recipe of a run is as it was written, and of this version.
 
     Example:
-        >>> check_recipe("runs/no-run")
+        >>> check_recipe_file("runs/no-run")
         Traceback (most recent call last):
         contextual_bert.errors.RunDirectoryError: ...
     """

@@ -102,11 +102,11 @@ def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
     return config if isinstance(config, ContextualBertConfig) and config.has_position_embeddings else None
 
 
-def reason_of(error: Exception) -> str:
+def loading_failure(error: Exception) -> str:
     """Return the reason that transformers gives for a folder. Its advice to trust code of the folder is left out.
 
     Example:
-        >>> reason_of(ValueError("Please pass the argument `trust_remote_code=True`."))
+        >>> loading_failure(ValueError("Please pass the argument `trust_remote_code=True`."))
         'It asks to run code of its own (auto_map), which is never done. Remove auto_map from its files.'
     """
     if "trust_remote_code" in str(error):
@@ -121,7 +121,7 @@ def first_line(error: Exception) -> str:
         >>> first_line(ValueError("It has no model_type. Should it?"))
         'It has no model_type. Should it?'
     """
-    return reason_of(error).strip().split("\n")[0].rstrip(".")
+    return loading_failure(error).strip().split("\n")[0].rstrip(".")
 
 
 @contextmanager

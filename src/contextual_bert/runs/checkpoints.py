@@ -29,8 +29,8 @@ from contextual_bert.runs.run_directory import (
     WEIGHTS_FILE,
     best_weights,
     curve_of,
+    flat_settings,
     is_trained,
-    settings_of,
     step_of,
     trainer_state,
 )
@@ -196,8 +196,8 @@ def recipe_digest(recipe: Recipe, *, digests: Mapping[str, str]) -> str:
         recipe: the resolved one.
         digests: ``PreparedData.digests``.
     """
-    usual = settings_of(Recipe(data="", task=SetCompletion(items="")))
-    decisive = {name: value for name, value in settings_of(recipe).items() if value != usual.get(name)}
+    usual = flat_settings(Recipe(data="", task=SetCompletion(items="")))
+    decisive = {name: value for name, value in flat_settings(recipe).items() if value != usual.get(name)}
     text = json_text([decisive, dict(digests)], sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

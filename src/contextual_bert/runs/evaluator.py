@@ -24,7 +24,7 @@ from contextual_bert.runs.prepared_data import check_grouping, customers_of, num
 from contextual_bert.runs.provenance import commit, hardware
 from contextual_bert.runs.reporting import report_on
 from contextual_bert.runs.run_table import RunTable, read_data
-from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
+from contextual_bert.runs.shifts import LEARNED, encoded_rows, field_lines, name_drift, part_rows
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training.recipe import READY_PARTS, RECIPE_FILE, SPLIT_FIELDS, Recipe
 
@@ -182,7 +182,7 @@ class Evaluator:
             if learned.names is not None and asked is not None:
                 drift = name_drift(learned.names, asked, part=self.part_name, what=learned.named)
             if self.schema is not None:
-                parts = {LEARNED: rows_of(learned.table, self.schema, customer=self.recipe.customer), **parts}
+                parts = {LEARNED: encoded_rows(learned.table, self.schema, customer=self.recipe.customer), **parts}
         return [*field_lines(self.schema, parts), *drift]
 
     def provenance(self) -> Provenance:

@@ -116,7 +116,7 @@ def kept_importances(found: tuple[str, FeatureImportances]) -> dict[str, Any]:
     return {IMPORTANCES: {PART: part, **json.loads(importances.to_json())}}
 
 
-def field_lines(metrics: Mapping[str, Any]) -> list[str]:
+def importance_lines(metrics: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the fields that a run could not tell from nothing, for the person who trained it.
 
     Args:

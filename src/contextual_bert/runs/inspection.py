@@ -36,7 +36,7 @@ from contextual_bert.runs.run_schema import (
     without_leaks,
 )
 from contextual_bert.runs.run_table import RunTable, audit_of, read_data
-from contextual_bert.runs.shifts import LEARNED, PartRows, field_lines, name_drift, rows_of
+from contextual_bert.runs.shifts import LEARNED, PartRows, encoded_rows, field_lines, name_drift
 from contextual_bert.runs.text_inspection import Look, look_at_texts
 from contextual_bert.training.recipe import Recipe
 
@@ -134,7 +134,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
     exclude = [name for name in not_context(recipe, overrides) if name not in left_out]
     overrides = {name: kind for name, kind in overrides.items() if name not in left_out}
     sensitive = [name for name in recipe.sensitive if name not in left_out]
-    check_columns((*exclude, *overrides, *sensitive), table, file=recipe.data)
+    check_has_columns((*exclude, *overrides, *sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table, sizes=rows.sizes)
     examples = rows.examples(recipe, count_rows=split.rows("train") if split is not None else None)
     training = split.select(examples, "train") if split is not None else examples
@@ -210,7 +210,7 @@ def shift_lines(
         try:
             if len(examples) and schema.features:
                 customer = examples.customer if has_customer else None
-                known[part] = rows_of(examples.table, schema, customer=customer)
+                known[part] = encoded_rows(examples.table, schema, customer=customer)
         except DataError as error:
             raise placed(error, examples.rows, file=file) from error
     part = "test" if len(parts["test"]) else "validation"
@@ -225,7 +225,7 @@ def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name, kind in overrides.items() if kind in KINDS and KINDS[kind].has_codes)
 
 
-def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:
+def check_has_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:
     """Raise UnknownNameError for a column that the table lacks, with the closest one."""
     for name in names:
         if name not in table.column_names:

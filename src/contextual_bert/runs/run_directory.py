@@ -482,7 +482,7 @@ def check_same_recipe(
         found = Recipe.load(folders[0])
     except RunDirectoryError as error:
         raise RunDirectoryError(f"{error} Or give --overwrite.") from error
-    theirs, ours = settings_of(found), settings_of(recipe)
+    theirs, ours = flat_settings(found), flat_settings(recipe)
     differing = [
         f"{name}: {_unlike(theirs.get(name), ours.get(name))}"
         for name in dict.fromkeys((*ours, *theirs))
@@ -520,7 +520,7 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
         )
 
 
-def settings_of(recipe: Recipe) -> dict[str, Any]:
+def flat_settings(recipe: Recipe) -> dict[str, Any]:
     """Return setting -> value, those of the trainer, the model and the task one by one; what is free is left empty.
 
     Args:

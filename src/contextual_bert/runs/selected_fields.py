@@ -48,7 +48,7 @@ def with_selected_fields(
     known = remembered_names(remembered, schema)
     if known is not None:
         return ready.with_silenced(known, selection=_lines(schema, known, "as the run that is there"))
-    dataset, clusters = ready.datasets["train"], cluster_codes(ready)
+    dataset, clusters = ready.datasets["train"], customer_numbers(ready)
     if not can_select(dataset, len(np.unique(clusters))):
         return ready
     started = time.perf_counter()
@@ -87,7 +87,7 @@ def remembered_names(directories: Iterable[Path], schema: ContextSchema) -> tupl
     return None
 
 
-def cluster_codes(ready: Task) -> NDArray[np.int64]:
+def customer_numbers(ready: Task) -> NDArray[np.int64]:
     """Return a number for the customer of each training row; without customers each row has its own."""
     customers = ready.customers("train")
     if customers is None:

@@ -70,7 +70,7 @@ def field_lines(schema: ContextSchema | None, parts: Mapping[str, PartRows]) -> 
     return lines
 
 
-def rows_of(table: pa.Table, schema: ContextSchema, *, customer: str | None = None) -> PartRows:
+def encoded_rows(table: pa.Table, schema: ContextSchema, *, customer: str | None = None) -> PartRows:
     """Return the rows of a table, encoded.
 
     Args:

@@ -147,7 +147,7 @@ def _preparation() -> tuple[Any, Any]:
     return Normalizers([NFC(), BertNormalizer(lowercase=True, strip_accents=False)]), BertPreTokenizer()
 
 
-def method_of(checkpoint: str | None) -> str | None:
+def checkpoint_method(checkpoint: str | None) -> str | None:
     """The method, as recipes name it, of the model with a context that is gone on from; None where it is a BERT.
 
     Args:

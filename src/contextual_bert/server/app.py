@@ -21,13 +21,13 @@ from contextual_bert.server.logs import EVENTS
 from contextual_bert.server.middleware import RECORD, RequestGuard
 from contextual_bert.server.operation import admin_routes, health_routes
 from contextual_bert.server.page import add_page
-from contextual_bert.server.problems import KINDS, MEDIA_TYPE, InvalidValue, ProblemError, shown
+from contextual_bert.server.problems import KINDS, MEDIA_TYPE, InvalidValue, ProblemError, json_excerpt
 from contextual_bert.server.process import ProcessState
 from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.reloading import Reloader
-from contextual_bert.server.requests import check_parameters
+from contextual_bert.server.requests import check_query_parameters
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Pipeline, Serving
+from contextual_bert.server.state import ServedPipeline, Serving
 
 _SECONDS_TO_END_A_RELOAD = 60
 _HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
@@ -45,7 +45,10 @@ class ProblemAnswer(BaseModel):
 
 
 def create_app(
-    pipeline: Pipeline, *, load: Callable[[], Pipeline] | None = None, settings: ServerSettings | None = None
+    pipeline: ServedPipeline,
+    *,
+    load: Callable[[], ServedPipeline] | None = None,
+    settings: ServerSettings | None = None,
 ) -> "_App":
     """An ASGI app that completes sets over HTTP.
 
@@ -112,13 +115,13 @@ def create_app(
     app.add_exception_handler(cast(Any, HTTPException.__mro__[1]), _http_problem)
     app.add_exception_handler(RequestValidationError, _validation_problem)
     has_key = [Depends(key_check(settings))] if settings.api_key is not None else []
-    guarded = [*has_key, Depends(check_parameters)]
+    guarded = [*has_key, Depends(check_query_parameters)]
     app.include_router(completion_routes(serving, batcher, settings), dependencies=guarded)
     app.include_router(computation_routes(serving, computations, settings), dependencies=guarded)
     app.include_router(description_routes(serving, settings), dependencies=guarded)
     app.add_api_route("/openapi.json", app.openapi, dependencies=has_key, include_in_schema=False)
     app.include_router(health_routes(queues, metrics, process))
-    app.include_router(admin_routes(serving, reloader, settings), dependencies=[Depends(check_parameters)])
+    app.include_router(admin_routes(serving, reloader, settings), dependencies=[Depends(check_query_parameters)])
     add_page(app)
     return app
 
@@ -180,7 +183,7 @@ async def _validation_problem(request: Request, error: Exception) -> Response:
     faults = [
         InvalidValue(
             parameter=".".join(str(step) for step in each["loc"][1:] or each["loc"]),  # the first says: in the address
-            value=shown(each.get("input")),
+            value=json_excerpt(each.get("input")),
             problem=each["msg"][:1].lower() + each["msg"][1:],
             allowed="See /openapi.json.",
         )

@@ -22,7 +22,7 @@ from contextual_bert.server.state import Serving, Version
 COMPLETE = "/v1/complete"
 
 
-class Computed(NamedTuple):
+class CompletedRequest(NamedTuple):
     """The answers of a request, and how it came to them."""
 
     answers: list[Answer]
@@ -72,7 +72,7 @@ class Batcher:
         top_k: int,
         deadline_seconds: float,
         client: str = "",
-    ) -> Computed:
+    ) -> CompletedRequest:
         """The answers to the queries of a request; ``client``: who asks, for a fair share of the queue.
 
         Raises:
@@ -103,7 +103,7 @@ class Batcher:
             first += len(request.queries)
             if request.top_k < top_k:
                 own = [_cut(answer, request.top_k) for answer in own]
-            job.future.set_result(Computed(own, len(queries), started - job.queued_at, seconds))
+            job.future.set_result(CompletedRequest(own, len(queries), started - job.queued_at, seconds))
 
     def _compute_sound_ones(self, batch: Sequence[Job[BatchedRequest]]) -> None:
         """One request of the batch is faulty: tell it so, and compute the others."""
@@ -153,7 +153,7 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
             check_top_k(top_k, asked.queries, settings)
         except ConfigurationError as error:
             raise asked.problem(error, {"top_k": top_k}) from None
-        computed = Computed([], 0, 0.0, 0.0)
+        computed = CompletedRequest([], 0, 0.0, 0.0)
         if asked.queries:
             seconds = asked.seconds_left(deadline_milliseconds)
             try:

@@ -34,17 +34,17 @@ def find_items(version: Version, text: str, *, is_prefix: bool, offset: int, lim
             if names is not None:
                 is_found = pc.or_(is_found, pc.fill_null(match(names, text, ignore_case=True), False))
         ids = ids.filter(is_found)
-    return Page(len(ids), [describe(version, item) for item in ids.slice(offset, limit).to_pylist()])
+    return Page(len(ids), [describe_item(version, item) for item in ids.slice(offset, limit).to_pylist()])
 
 
 def named_items(version: Version, items: Sequence[str], *, offset: int, limit: int) -> Page:
     """The items of these ids, in this order; those that the model does not know are left out."""
     vocabulary = version.pipeline.processor.items
     known = [item for item in items if vocabulary.id_of_value(item) is not None]
-    return Page(len(known), [describe(version, item) for item in known[offset : offset + limit]])
+    return Page(len(known), [describe_item(version, item) for item in known[offset : offset + limit]])
 
 
-def describe(version: Version, item: str) -> dict[str, Any]:
+def describe_item(version: Version, item: str) -> dict[str, Any]:
     """An item, whether it is in stock at this moment, and what the catalogue says of it."""
     catalogue = version.pipeline.catalogue
     if catalogue is None:

@@ -18,7 +18,7 @@ from contextual_bert.server.process import ProcessState
 from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.reloading import Reloader
-from contextual_bert.server.requests import beside_the_loop, parse_json, read_body
+from contextual_bert.server.requests import beside_the_loop, parse_body, read_body
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 
@@ -102,7 +102,7 @@ def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings)
         body = await read_body(request, timeout_seconds=settings.deadline_seconds)
 
         def read() -> dict[str, bool]:
-            content = parse_json(body, settings)
+            content = parse_body(body, settings)
             try:
                 return _changes(content)
             except (QueryError, UnknownNameError) as error:

@@ -115,7 +115,7 @@ class ProblemError(Exception):
         return Response(body, status_code=self.status, media_type=MEDIA_TYPE, headers=self.headers)
 
 
-def shown(value: object) -> str:
+def json_excerpt(value: object) -> str:
     """A value as JSON, cut to what a person reads."""
     return _cut(echoed(value), LONGEST_VALUE)
 
@@ -126,7 +126,7 @@ def _cut(text: str, longest: int) -> str:
 
 def invalid_parameter(name: str, value: object, problem: str, *, allowed: str) -> ProblemError:
     """Return the problem of a parameter of the address."""
-    fault = InvalidValue(parameter=name, value=shown(value), problem=problem, allowed=allowed)
+    fault = InvalidValue(parameter=name, value=json_excerpt(value), problem=problem, allowed=allowed)
     return ProblemError("invalid-query", f"{name}: {problem}. {allowed}".rstrip(), faults=[fault])
 
 
@@ -154,7 +154,7 @@ def parameter_problem(error: Exception, parameters: Mapping[str, Any]) -> Proble
     if name not in parameters:
         return None
     problem = f"{error.place.text(error.value, in_python)}{error.problem}"
-    fault = InvalidValue(parameter=name, value=shown(parameters[name]), problem=problem, allowed=error.advice)
+    fault = InvalidValue(parameter=name, value=json_excerpt(parameters[name]), problem=problem, allowed=error.advice)
     return ProblemError("invalid-query", str(error), faults=[fault])
 
 
@@ -175,7 +175,7 @@ def problem_of(error: ContextualBertError, body: Any, *, sensitive: frozenset[st
     place = error.place if isinstance(error.place, QueryPlace) else QueryPlace()
     keys = existing_keys(body, place.keys if isinstance(body, list) else place.inner)
     inner, is_told = QueryPlace(keys).inner, error.value is not NAME
-    value = shown(_value_at(body, keys)) if inner or is_told else None
+    value = json_excerpt(_value_at(body, keys)) if inner or is_told else None
     if value is not None and sensitive and _may_tell(inner, error, sensitive):
         value = WITHHELD
         error = error.withheld() if is_told and not isinstance(error, UnknownNameError) else error

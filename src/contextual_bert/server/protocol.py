@@ -32,8 +32,8 @@ from contextual_bert.inference.query_schema import (
     Value,
     as_conditions,
     as_list,
+    context_record,
     names,
-    record_of,
 )
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.settings import ServerSettings
@@ -148,7 +148,7 @@ def record_within(value: Any, *, most: int) -> Mapping[str, Any]:
     Raises:
         DataError: it is no record, or a list is longer.
     """
-    record = record_of(value)
+    record = context_record(value)
     for keys, num in _lengths(record, ("context",)):
         if num > most:
             raise QueryError(f"the list has {num} values", location=keys, fix=f"Give at most {most}.")

@@ -87,7 +87,7 @@ async def beside_the_loop(body: bytes, work: Callable[[], Found]) -> Found:
     return await asyncio.get_running_loop().run_in_executor(_READER, work)
 
 
-def parse_json(body: bytes, settings: ServerSettings) -> Any:
+def parse_body(body: bytes, settings: ServerSettings) -> Any:
     """Return the content of a body, whose size and depth are looked at before its content is.
 
     Raises:
@@ -200,7 +200,7 @@ class CompletionRequest(NamedTuple):
         return Response(json_text(content, ensure_ascii=False), media_type="application/json")
 
 
-async def check_parameters(request: Request) -> None:
+async def check_query_parameters(request: Request) -> None:
     """A dependency that lets a request pass if its route takes every parameter of its address.
 
     Raises:
@@ -243,7 +243,7 @@ async def read_completion_request(
     body = await read_body(request, timeout_seconds=settings.deadline_seconds)
 
     def read() -> CompletionRequest:
-        content = parse_json(body, settings)
+        content = parse_body(body, settings)
         given = cast("list[Any]", content if isinstance(content, list) else [content])
         record.details |= {"queries": len(given), "version": version.number}
         if settings.has_contexts_in_logs:

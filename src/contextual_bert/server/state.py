@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Queries = Sequence[Query]
 
 
-class Pipeline(Protocol):
+class ServedPipeline(Protocol):
     """Protocol of a pipeline that can be served, met by CompletionPipeline.
 
     Where ``no_logits`` is None, it is also asked for whole sets and explanations: for ``complete_jointly``, and for
@@ -59,7 +59,7 @@ class Pipeline(Protocol):
 class Version:
     """One loaded run: ``number`` counts the versions of this process from 1, ``reader`` reads the queries it takes."""
 
-    pipeline: Pipeline
+    pipeline: ServedPipeline
     number: int
     reader: QueryReader
     loaded_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -94,7 +94,7 @@ class Version:
             self.pipeline.permitted(query, row=row)
 
 
-def tried(pipeline: Pipeline) -> Pipeline:
+def tried(pipeline: ServedPipeline) -> ServedPipeline:
     """The pipeline itself, once it has answered: the first call is the slow one, and shows whether the run answers.
 
     Raises:
@@ -121,9 +121,9 @@ class Serving:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: ServedPipeline,
         *,
-        load: Callable[[], Pipeline] | None = None,
+        load: Callable[[], ServedPipeline] | None = None,
         metrics: Metrics | None = None,
         settings: ServerSettings | None = None,
     ) -> None:
@@ -136,7 +136,7 @@ class Serving:
         self._stock_lock = threading.Lock()
         self._reload_lock = threading.Lock()
 
-    def _version(self, pipeline: Pipeline, number: int) -> Version:
+    def _version(self, pipeline: ServedPipeline, number: int) -> Version:
         # Made now: the first query has a deadline, too.
         return Version(pipeline, number, QueryReader(pipeline.processor.schema, self._settings))
 

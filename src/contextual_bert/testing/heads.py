@@ -19,6 +19,7 @@ from contextual_bert.models.auto import MODELS
 from contextual_bert.models.backbones import BACKBONES
 from contextual_bert.models.pretrained import is_added
 from contextual_bert.testing.miniature import (
+    batch_rows,
     drawn_anew,
     miniature_batch,
     miniature_config,
@@ -28,7 +29,6 @@ from contextual_bert.testing.miniature import (
     plain_bert_config,
     relative_difference,
     require,
-    rows_of,
 )
 
 ROUNDING = 1e-5  # float32: the same sums in another order
@@ -98,7 +98,7 @@ def check_heads(method_name: str) -> None:
             for ours, theirs in zip(found, _outputs(bert, inputs), strict=False):
                 difference = relative_difference(ours, theirs)
                 require(difference <= ROUNDING, f"{name}: its outputs are {difference} away from those of BERT's head")
-        other = _outputs(model, {**batch, "context": rows_of(batch, [1, 1, 2, 3])["context"]})
+        other = _outputs(model, {**batch, "context": batch_rows(batch, [1, 1, 2, 3])["context"]})
         for before, after in zip(found, other, strict=True):
             is_alone = relative_difference(after[1:], before[1:]) <= ROUNDING
             require(is_alone, f"{name}: another context in row 0 changes other rows")

@@ -136,7 +136,7 @@ def miniature_batch() -> dict[str, Any]:
     return batch
 
 
-def rows_of(batch: dict[str, Any], rows: list[int]) -> dict[str, Any]:
+def batch_rows(batch: dict[str, Any], rows: list[int]) -> dict[str, Any]:
     """These rows of a batch, context included."""
     return {
         name: {feature: tensor[rows] for feature, tensor in value.items()} if isinstance(value, dict) else value[rows]

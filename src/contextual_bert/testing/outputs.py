@@ -15,13 +15,13 @@ from transformers import BertForMaskedLM
 from contextual_bert.conditioning import get_method
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.testing.miniature import (
+    batch_rows,
     miniature_batch,
     miniature_config,
     miniature_model,
     plain_bert_config,
     relative_difference,
     require,
-    rows_of,
 )
 
 ROUNDING = 1e-5  # float32: the same sums in another order
@@ -95,7 +95,7 @@ def check_padding(method_name: str) -> None:
             f"{method_name}: the ids behind the end of a set change its output; respect the mask",
         )
         for row in range(len(is_real)):
-            alone = rows_of(batch, [row])
+            alone = batch_rows(batch, [row])
             length = int(is_real[row].sum())
             inputs = {"input_ids": alone["input_ids"][:, :length], "context": alone["context"]}
             found = model(**inputs, logits_at="all").logits[0]
@@ -107,7 +107,7 @@ def check_rows(method_name: str) -> None:
     """Contract 4: the context of one row never reaches another, and it does reach its own."""
     batch = miniature_batch()
     del batch["labels"]
-    others = {**batch, "context": rows_of(batch, [1, 1, 2, 3])["context"]}
+    others = {**batch, "context": batch_rows(batch, [1, 1, 2, 3])["context"]}
     model = miniature_model(method_name)
     for mode in (model.eval, model.train):  # a normalisation over the batch mixes rows in training only
         mode()
@@ -124,7 +124,7 @@ def check_rows(method_name: str) -> None:
 
 def check_permutation(method_name: str) -> None:
     """Contract 5: without positions, permuting the items permutes the outputs: a set has no order."""
-    batch = rows_of(miniature_batch(), [0, 3])  # two full rows
+    batch = batch_rows(miniature_batch(), [0, 3])  # two full rows
     order = torch.tensor([3, 0, 4, 1, 2])
     model = miniature_model(method_name)
     inputs = {"context": batch["context"], "logits_at": "all"}

@@ -211,7 +211,7 @@ def refusals_in_words(settings: Mapping[str, Any]) -> Generator[None]:
 def check_settings_of_trainer(settings: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for a name that is no training setting, or a value of another type.
 
-    ``training.settings.check_settings`` calls it for settings that it does not know itself.
+    ``training.setting_checks.check_settings`` calls it for settings that it does not know itself.
 
     Example:
         >>> check_settings_of_trainer({"num_train_epochs": 3})

@@ -132,7 +132,7 @@ class LabelObjective(Objective):
     ks = (1,)  # with few labels the first alone means something
 
     def __init__(self, model: nn.Module, dataset: SequenceDataset | None, names: Sequence[str] | None = None) -> None:
-        self.names = label_names(model, dataset) if names is None else tuple(names)
+        self.names = config_label_names(model, dataset) if names is None else tuple(names)
         self.is_ordinal = bool(thresholds_of(model))
         self.label_metrics = label_metrics(self.names, is_ordinal=self.is_ordinal)
         self.collate = dataset.collate_fn if dataset is not None else None
@@ -267,7 +267,7 @@ def metrics_of(rows: LabelPredictions) -> dict[str, float]:
     return label_measures(rows).exact() if len(rows) else {}
 
 
-def label_names(model: nn.Module, dataset: SequenceDataset | None) -> tuple[str, ...]:
+def config_label_names(model: nn.Module, dataset: SequenceDataset | None) -> tuple[str, ...]:
     """Return the names of the labels in a model's config, and none where it has none or answers questions."""
     names: Any = getattr(getattr(model, "config", None), "id2label", None)
     if not names or dataset is None or dataset.spans is not None:

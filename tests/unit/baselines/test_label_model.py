@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, NgramBag, TextCNN
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.testing.miniature import miniature_batch, miniature_schema, rows_of
+from contextual_bert.testing.miniature import batch_rows, miniature_batch, miniature_schema
 
 VOCABULARY = ("[PAD]", "[CLS]", "[SEP]", *(f"word{number}" for number in range(7)), "##s", "##ing")
 SIZE = len(VOCABULARY)
@@ -147,7 +147,7 @@ def test_no_context_is_a_missing_one_and_none_reads_none(name: str) -> None:
 def test_the_loss_does_not_depend_on_the_split_of_a_batch(name: str) -> None:
     model, batch = model_for(name, has_context=True), batch_for(name, has_context=True)
     count = int((batch["labels"] != -100).sum())
-    parts = [model(**rows_of(batch, rows), num_items_in_batch=count)["loss"] for rows in ([0], [1, 2], [3])]
+    parts = [model(**batch_rows(batch, rows), num_items_in_batch=count)["loss"] for rows in ([0], [1, 2], [3])]
     torch.testing.assert_close(sum(parts), model(**batch)["loss"])
     assert model(**batch | {"labels": torch.full_like(batch["labels"], -100)})["loss"] == 0
 

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert_cli.failures import INTERRUPTED, LEFT_OUT, MISTAKE, Interrupted, InWords, describe
+from contextual_bert_cli.failures import INTERRUPTED, LEFT_OUT, MISTAKE, Interrupted, InWords, advice_for
 from contextual_bert_cli.main import app
 
 COMMANDS = (
@@ -161,11 +161,11 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
 def test_a_file_without_its_end_is_a_sentence() -> None:
     """Click takes an EOFError that nobody catches for the end of the input, and says only that it was aborted."""
     assert outcome(EOFError("Ran out of input"))[0] == 2
-    assert "it is damaged" in str(describe(EOFError()))
+    assert "it is damaged" in str(advice_for(EOFError()))
 
 
 def test_a_bug_keeps_its_traceback() -> None:
-    assert describe(ZeroDivisionError("division by zero")) is None
+    assert advice_for(ZeroDivisionError("division by zero")) is None
     code, _, exception = outcome(ZeroDivisionError("division by zero"))
     assert code == 1
     assert isinstance(exception, ZeroDivisionError)
@@ -197,9 +197,9 @@ def test_what_an_installation_for_exports_lacks_is_a_sentence() -> None:
     )
     absent = [line.partition(">")[0].replace("-", "_") for line in content["dependencies"] if line not in kept]
     assert sorted(absent) == list(LEFT_OUT)
-    sentence = describe(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn"))
+    sentence = advice_for(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn"))
     assert sentence == "This needs torch, which is not installed here. Run: pip install contextual-bert."
     assert (
-        describe(ModuleNotFoundError("No module named 'contextual_bert.nothing'", name="contextual_bert.nothing"))
+        advice_for(ModuleNotFoundError("No module named 'contextual_bert.nothing'", name="contextual_bert.nothing"))
         is None
     )

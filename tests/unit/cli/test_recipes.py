@@ -9,8 +9,8 @@ import pytest
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, rendered
-from contextual_bert_cli.option_values import assigned, listed
-from contextual_bert_cli.recipes import check_reads, context_of, reading_over, recipe_of
+from contextual_bert_cli.option_values import assigned, split_commas
+from contextual_bert_cli.recipes import check_reads, example_context, reading_over, recipe_of
 from contextual_bert_cli.records import read_context, read_queries
 from contextual_bert_cli.serve import read_key
 from contextual_bert_cli.wording import option_of
@@ -52,8 +52,8 @@ def test_a_comma_that_would_be_ignored_where_rows_are_grouped_is_refused() -> No
 
 
 def test_lists_take_commas_and_repetition() -> None:
-    assert listed(["a, b", "c,"]) == ("a", "b", "c")
-    assert listed(None) == ()
+    assert split_commas(["a, b", "c,"]) == ("a", "b", "c")
+    assert split_commas(None) == ()
 
 
 def test_values_are_read_as_json_where_they_are() -> None:
@@ -173,6 +173,6 @@ def test_the_context_of_the_next_command_has_what_the_run_reads() -> None:
         features=(Categorical(name="sex", values=("f", "m")), Categorical(name="day", values=("mo",)))
     )
     recipe = recipe_of({"data": "days.csv", "items": "items"})
-    assert context_of(recipe.changed(schema=schema.to_dict())) == ["--context", '{"sex": "f", "day": "mo"}']
+    assert example_context(recipe.changed(schema=schema.to_dict())) == ["--context", '{"sex": "f", "day": "mo"}']
     silenced = schema.with_silenced(["sex"])
-    assert context_of(recipe.changed(schema=silenced.to_dict())) == ["--context", '{"day": "mo"}']
+    assert example_context(recipe.changed(schema=silenced.to_dict())) == ["--context", '{"day": "mo"}']

@@ -23,9 +23,9 @@ from contextual_bert.errors import (
 )
 from contextual_bert.inference import (
     CONSTRAINTS,
-    Asked,
     Catalogue,
     CompletionPipeline,
+    ConstraintInput,
     OnnxCompletionPipeline,
     constraint,
     export_onnx,
@@ -288,12 +288,12 @@ def test_a_key_belongs_to_one_constraint() -> None:
     with pytest.raises(ConfigurationError, match="'mine' has the keys budget of another one"):
 
         @constraint
-        def mine(asked: Asked, value: float, *, budget: float = 0) -> np.ndarray: ...
+        def mine(asked: ConstraintInput, value: float, *, budget: float = 0) -> np.ndarray: ...
 
     with pytest.raises(ConfigurationError, match="'yours' takes no value"):
 
         @constraint
-        def yours(asked: Asked) -> np.ndarray: ...
+        def yours(asked: ConstraintInput) -> np.ndarray: ...
 
 
 CATEGORIES = ["coat", "hat", "bag", "shoes"]

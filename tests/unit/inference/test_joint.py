@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from contextual_bert.context import Categorical, ContextSchema, Vocabulary
 from contextual_bert.data import Oracle, StylistWorld
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
-from contextual_bert.inference import Asked, Catalogue, CompletionPipeline, JointSearch
+from contextual_bert.inference import Catalogue, CompletionPipeline, ConstraintInput, JointSearch
 from contextual_bert.inference.joint_search import Blanks, Conditionals, diverse, gibbs
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
@@ -376,7 +376,7 @@ def test_gibbs_draws_from_the_joint_of_the_stylist_world() -> None:
     permitted = np.zeros((2, world.num_items), dtype=bool)
     permitted[0, first] = permitted[1, second] = True
     # No id is reserved here, but one stands for an open blank: a name behind the items.
-    asked = Asked(Vocabulary([], reserved=[*world.items, "[MASK]"]), ["[MASK]", "[MASK]"])
+    asked = ConstraintInput(Vocabulary([], reserved=[*world.items, "[MASK]"]), ["[MASK]", "[MASK]"])
     padded = np.concatenate([permitted, np.zeros((2, 1), dtype=bool)], axis=1)
     blanks = Blanks(asked, {}, padded)
     plain = conditionals.batches
@@ -493,7 +493,7 @@ class Independent:
 def test_enough_is_kept_for_completions_that_differ() -> None:
     """After (4, 0) each first item goes best with 0 and with 4, which are taken; the third best has to be there."""
     conditionals: Any = Independent([[0.11, 0.1, 0.16, 0.17, 0.46, 0.0], [0.4, 0.2, 0.08, 0.02, 0.3, 0.0]])
-    asked = Asked(Vocabulary([], reserved=["a", "b", "c", "d", "e", "[MASK]"]), ["[MASK]", "[MASK]"])
+    asked = ConstraintInput(Vocabulary([], reserved=["a", "b", "c", "d", "e", "[MASK]"]), ["[MASK]", "[MASK]"])
     blanks = Blanks(asked, {}, np.array([[True] * 5 + [False]] * 2))
     found = JointSearch(num_completions=2)._found(conditionals, blanks, "exact", has_order=False)
     best = diverse(found, count=2, min_different=2)

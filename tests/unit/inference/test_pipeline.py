@@ -21,7 +21,7 @@ from contextual_bert.errors import (
     RunDirectoryError,
     UnknownNameError,
 )
-from contextual_bert.inference import CONSTRAINTS, Asked, CompletionPipeline, constraint
+from contextual_bert.inference import CONSTRAINTS, CompletionPipeline, ConstraintInput, constraint
 from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
@@ -293,7 +293,7 @@ def test_what_is_no_query_at_all(pipeline: CompletionPipeline, queries: Any) -> 
 @pytest.fixture
 def short_names() -> Iterator[None]:
     @constraint
-    def shorter_than(asked: Asked, value: int) -> np.ndarray:
+    def shorter_than(asked: ConstraintInput, value: int) -> np.ndarray:
         return asked.among([name for name in asked.vocabulary.values if len(name) < value])
 
     yield

@@ -15,7 +15,7 @@ import torch
 from contextual_bert.errors import ContextualBertError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
 from contextual_bert.inference.tables import shard_worker
-from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker, error_of, in_words, packed, unpacked
+from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker, error_json, error_of, packed, unpacked
 from contextual_bert.inference.tables.shards import ShardPlan
 
 HOST = socket.gethostname()
@@ -144,19 +144,19 @@ class OwnError(ContextualBertError, KeyError):
     ],
 )
 def test_an_error_comes_back_as_it_was(error: ContextualBertError) -> None:
-    back = error_of(in_words(error))
+    back = error_of(error_json(error))
     assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
 
 
 def test_errors_of_the_machine_say_which_one() -> None:
-    full = error_of(in_words(OSError(errno.ENOSPC, "No space left on device", "/shared/out/part-1")))
+    full = error_of(error_json(OSError(errno.ENOSPC, "No space left on device", "/shared/out/part-1")))
     assert isinstance(full, OSError)
     assert (full.errno, full.filename) == (errno.ENOSPC, "/shared/out/part-1")
     assert f"(on {HOST})" in str(full)
     for error in (MemoryError("3 GB"), torch.OutOfMemoryError("3 GB")):
-        back = error_of(in_words(error))
+        back = error_of(error_json(error))
         assert (type(back), str(back)) == (MemoryError, f"3 GB (on {HOST})")
-    own = error_of(in_words(OwnError("told")))
+    own = error_of(error_json(OwnError("told")))
     assert (type(own), str(own)) == (ContextualBertError, str(OwnError("told")))
 
 

@@ -18,7 +18,7 @@ from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, RunDirectoryError
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import prepare, run
-from contextual_bert.runs.text_starts import method_of
+from contextual_bert.runs.text_starts import checkpoint_method
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion, task_on_texts
@@ -78,7 +78,7 @@ def of_run(corpus: Path) -> ContextSchema:
 def test_a_run_goes_on_from_one_with_a_context(
     name: str, texts: dict[str, Any], recipe: Recipe, corpora: dict[str, Path], tmp_path: Path
 ) -> None:
-    assert method_of(str(corpora[name])) == name
+    assert checkpoint_method(str(corpora[name])) == name
     recipe = replace(going_on(recipe, corpora[name], **texts), conditioning=name)
     ready = prepare(recipe)
     assert ready.processor.schema == of_run(corpora[name])
@@ -96,7 +96,7 @@ def test_a_run_goes_on_from_one_with_a_context(
 
 
 def test_a_run_without_a_context_is_gone_on_from_by_any_method(recipe: Recipe, corpora: dict[str, Path]) -> None:
-    assert method_of(str(corpora["none"])) is None
+    assert checkpoint_method(str(corpora["none"])) is None
     told = replace(
         going_on(recipe, corpora["none"], label="verdict"), schema=of_run(corpora["multi_attribute"]).to_dict()
     )

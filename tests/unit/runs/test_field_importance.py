@@ -12,7 +12,7 @@ import pytest
 from contextual_bert import CompletionPipeline, explain
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.runs import run
-from contextual_bert.runs.field_importance import MOST_POSITIONS, field_lines, num_positions
+from contextual_bert.runs.field_importance import MOST_POSITIONS, importance_lines, num_positions
 from contextual_bert.training import Recipe, SetCompletion
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -60,7 +60,8 @@ def test_a_run_keeps_what_it_takes_from_each_field_of_the_validation_part(finish
     verdicts = FieldVerdicts.from_run(finished)
     assert verdicts is not None
     assert verdicts.doubtful() == ["noise"]
-    assert "'noise': could not be told from nothing on the validation part" in field_lines({"importances": kept})[0]
+    told = importance_lines({"importances": kept})[0]
+    assert "'noise': could not be told from nothing on the validation part" in told
 
 
 def test_an_explanation_marks_the_reason_that_is_noise(finished: Path) -> None:

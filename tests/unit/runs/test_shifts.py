@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
-from contextual_bert.runs.shifts import drift_line, field_lines, name_drift, rows_of
+from contextual_bert.runs.shifts import drift_line, encoded_rows, field_lines, name_drift
 
 SCHEMA = ContextSchema(
     features=(
@@ -33,7 +33,7 @@ def lines(training: dict[str, Any], later: dict[str, Any], *, schema: ContextSch
     types = pa.schema([("month", pa.string()), ("week", pa.int64()), ("tags", pa.list_(pa.string()))])
     types = types.append(pa.field("photo", pa.list_(pa.float64())))
     tables = {"train": pa.table(training, schema=types), "test": pa.table(later, schema=types)}
-    return field_lines(schema, {part: rows_of(table, schema) for part, table in tables.items()})
+    return field_lines(schema, {part: encoded_rows(table, schema) for part, table in tables.items()})
 
 
 def test_parts_that_are_alike_get_no_sentence() -> None:

@@ -47,7 +47,7 @@ def test_a_heavy_body_is_refused_before_it_is_taken_apart(name: str, monkeypatch
     monkeypatch.setattr(requests.json, "loads", lambda *given, **_: looked_at.append(given) or {})
     started = time.process_time()
     try:
-        requests.parse_json(HEAVY[name], ServerSettings())
+        requests.parse_body(HEAVY[name], ServerSettings())
     except ProblemError as problem:
         assert problem.kind in ("body-too-large", "malformed-request")
         assert looked_at == []

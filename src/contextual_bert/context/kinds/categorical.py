@@ -24,7 +24,7 @@ from contextual_bert.context.kinds.feature import (
     feature_name,
     feature_source,
     id_layout,
-    joined,
+    joined_remarks,
     sensitive_schema,
 )
 from contextual_bert.context.kinds.listed import ListedFeature, infer_values, too_rare
@@ -100,7 +100,7 @@ class Categorical(ListedFeature, DatePartFeature, frozen=True):
         pieces = pieces_hint(column, strings) if not is_forced and not spelling and is_text(array.type) else ""
         written = pc.unique(pc.drop_null(strings)) if not is_forced and is_text(array.type) else strings.slice(0, 0)
         absent = missing_text_hint(column, written) if not settings.sensitive else ""
-        warning = joined(spelling, plain, pieces, absent)
+        warning = joined_remarks(spelling, plain, pieces, absent)
         if spelling and settings.hash_buckets is None:
             settings = replace(settings, hash_buckets=0)  # dates and numbers that are not read as such name nobody
         kept, rarity = infer_values(strings, settings, cls.reserved, spelt=spelt)
@@ -118,10 +118,10 @@ class Categorical(ListedFeature, DatePartFeature, frozen=True):
         if reason is not None:
             is_id = not is_forced and reason.startswith(LOOKS_LIKE_ID)
             remark = f"left out: {reason}" if is_id else ""
-            return Finding(None, joined(reason, warning), distinct, remark=remark, warning=warning)
+            return Finding(None, joined_remarks(reason, warning), distinct, remark=remark, warning=warning)
         shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets, "spelt_numbers": spelt}
         feature = cls(name=feature_name(column), source=feature_source(column), values=kept.values, **shared)
-        reason = joined(kept.reason(rarity=rarity), warning)
+        reason = joined_remarks(kept.reason(rarity=rarity), warning)
         return Finding("categorical", reason, distinct, (feature,), warning=warning)
 
     def read_value(self, value: object) -> str:

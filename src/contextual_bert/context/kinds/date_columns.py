@@ -11,7 +11,7 @@ from contextual_bert.context.hints import placeholder_days
 from contextual_bert.context.kinds.categorical import Categorical
 from contextual_bert.context.kinds.feature import Feature, Finding, InferenceSettings, count_distinct, feature_name
 from contextual_bert.context.kinds.numerical import Numerical, infer_edges
-from contextual_bert.context.seasons import DATE, PARTS, left_out_parts, told
+from contextual_bert.context.seasons import DATE, PARTS, left_out_line, left_out_parts
 
 
 def infer_date_parts(column: str, array: pa.Array, settings: InferenceSettings) -> Finding:
@@ -23,7 +23,7 @@ def infer_date_parts(column: str, array: pa.Array, settings: InferenceSettings) 
         left_out = tuple(each for each in left_out if each.is_constant and each.part in settings.parts)
     without = {each.part for each in left_out}
     parts: list[DatePart] = [part for part in settings.parts or PARTS if part not in without]
-    distinct, remark = count_distinct(dates), told(left_out, column=column)
+    distinct, remark = count_distinct(dates), left_out_line(left_out, column=column)
     if not parts:
         is_same = all(each.is_constant for each in left_out)
         asked = ", ".join(settings.parts) if settings.parts is not None else "year, month and weekday"

@@ -27,7 +27,7 @@ from pydantic import (
 
 from contextual_bert.arrow_types import is_list, without_value
 from contextual_bert.context.dates import DatePart
-from contextual_bert.context.marks import listed
+from contextual_bert.context.marks import named_values
 from contextual_bert.context.ranges import Outside
 from contextual_bert.context.spelling import DecimalMark
 from contextual_bert.context.vocabulary import canonical_array
@@ -182,7 +182,7 @@ class InferenceSettings:
 
     def shown(self, *values: object, most: int = 3) -> str:
         """Return values as a note names them, none of a sensitive column."""
-        return WITHHELD if self.sensitive else listed(*values, most=most)
+        return WITHHELD if self.sensitive else named_values(*values, most=most)
 
     @property
     def unit(self) -> str:
@@ -542,7 +542,7 @@ def count_missing(array: pa.Array) -> int:
     return pc.sum(without_value(array)).as_py() or 0
 
 
-def joined(*remarks: str) -> str:
+def joined_remarks(*remarks: str) -> str:
     """Return the remarks that are not empty, as one sentence."""
     return "; ".join(filter(None, remarks))
 

@@ -32,7 +32,7 @@ from contextual_bert.context.kinds.feature import (
     feature_name,
     feature_source,
     id_layout,
-    joined,
+    joined_remarks,
     sensitive_schema,
 )
 from contextual_bert.context.ranges import FAR_FACTOR, LARGEST_UNKNOWN, Outside, outside_of, stray_threshold
@@ -160,7 +160,7 @@ class Numerical(DatePartFeature, frozen=True):
         strays = "" if PLACEHOLDER in remark else _strays(numbers[~is_missing], settings)
         is_coarse = is_whole and not is_forced and not remark and settings.num_bins < distinct <= _MOST_CODES
         told = f"if they name something, override {column}=categorical" if is_coarse else ""
-        reason = joined(f"{len(edges) + 1} bins{reach}{strays}", remark, told)
+        reason = joined_remarks(f"{len(edges) + 1} bins{reach}{strays}", remark, told)
         feature = cls(name=feature_name(column), source=feature_source(column), edges=edges, decimal=settings.decimal)
         return Finding("numerical", reason, distinct, (feature,), warning=remark)
 
@@ -218,11 +218,11 @@ def _hints(
     """Return what distinct numbers may mean instead, for the person who trains; empty where they look like numbers."""
     placeholders = placeholder_hint(column, unique, counts) if not settings.sensitive else ""
     serial = serial_days_hint(column, unique) if not settings.sensitive else ""
-    dates = joined(date_of_digits(unique), serial)
+    dates = joined_remarks(date_of_digits(unique), serial)
     codes = codes_hint(column, unique, counts) if is_whole and not dates else ""
     if is_whole and not dates and not codes:
         codes = groups_hint(column, unique)
-    return joined(dates, codes, placeholders)
+    return joined_remarks(dates, codes, placeholders)
 
 
 def infer_edges(

@@ -182,7 +182,7 @@ class Explanation(JsonText):
         values: dict[tuple[str, str], list[str]] = {}
         for each in self.counterfactuals:
             values.setdefault((each.field, each.item), []).append(each.value)
-        rows = tuple((field, listed(given), item) for (field, item), given in values.items())
+        rows = tuple((field, with_or(given), item) for (field, item), given in values.items())
         return Table("What others would get", ("if", "were", "the best item"), rows, num_label_columns=3)
 
 
@@ -209,11 +209,11 @@ def factor(log_odds: float) -> str:
     return f"× {value:.2f}" if 0.1 <= value < 100 else f"× {value:.3g}"
 
 
-def listed(values: Iterable[str]) -> str:
+def with_or(values: Iterable[str]) -> str:
     """The values with "or" before the last.
 
     Example:
-        >>> listed(["a"]), listed(["a", "b", "c"])
+        >>> with_or(["a"]), with_or(["a", "b", "c"])
         ('a', 'a, b or c')
     """
     *first, last = values

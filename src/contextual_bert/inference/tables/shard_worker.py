@@ -31,7 +31,7 @@ from contextual_bert.errors import (
 )
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
-from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_manifest, complete_shard
+from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_same_job, complete_shard
 from contextual_bert.json_text import json_text
 
 PLAIN = (str, int, type(None))  # values that arrive as they were; of others the text of the message does
@@ -85,7 +85,7 @@ class ShardJob:
         if not manifest.is_file():
             raise ConfigurationError(f"{machine} sees no {manifest}", fix=SHARE)
         try:
-            check_manifest(Path(self.output), self.manifest)
+            check_same_job(Path(self.output), self.manifest)
         except ConfigurationError as error:
             raise ConfigurationError(f"{machine} sees another content of {manifest}: {error} {SHARE}") from error
         if not Path(self.run).is_dir():
@@ -134,7 +134,7 @@ class ShardWorker:
                 self.complete = self.job.load()
             shard = complete_shard(self.complete, rows, number, Path(self.job.output))
         except EXPECTED as error:
-            told = in_words(error)
+            told = error_json(error)
         return {**shard._asdict(), "machine": socket.gethostname(), "process": os.getpid(), "error": told}
 
 
@@ -156,7 +156,7 @@ def unpacked(rows: bytes) -> pa.Table:
     return pa.ipc.open_stream(rows).read_all()
 
 
-def in_words(error: BaseException) -> str:
+def error_json(error: BaseException) -> str:
     """Return an error as JSON, which ``error_of`` makes one of again."""
     where = f" (on {socket.gethostname()})"
     if isinstance(error, ContextualBertError):
@@ -176,9 +176,9 @@ def error_of(words: str) -> Exception:
     """The error that a worker met.
 
     Example:
-        >>> str(error_of(in_words(DataError("'x' is no number", row=3, column="age", fix="Give a number."))))
+        >>> str(error_of(error_json(DataError("'x' is no number", row=3, column="age", fix="Give a number."))))
         "row 4, column 'age': 'x' is no number. Give a number. Rows count from 1."
-        >>> str(error_of(in_words(ConfigurationError("is too small", setting="top_k", value=0))))
+        >>> str(error_of(error_json(ConfigurationError("is too small", setting="top_k", value=0))))
         'top_k=0 is too small'
     """
     told = json.loads(words)

@@ -146,7 +146,7 @@ class ShardPlan:
                 *unknown_lines(table, pipeline, settings),
             )
         self.manifest = manifest_text(table, pipeline, settings, shard_size)
-        check_manifest(output, self.manifest)
+        check_same_job(output, self.manifest)
         self.output, self.shard_size = output, shard_size
         numbered = table.drop_columns([ROW]) if ROW in table.column_names else table
         rows = own_rows[self.groups.first_rows] if self.groups is not None else own_rows
@@ -194,7 +194,7 @@ class ShardPlan:
     def counted(self, number: int) -> ShardCounts:
         """Return the counts of a file that exists already."""
         completed = parquet.read_table(shard_path(self.output, number), columns=["num_permitted"])
-        return counts_of(completed, number, self.rows(number).num_rows)
+        return shard_counts(completed, number, self.rows(number).num_rows)
 
 
 def complete_table(
@@ -230,10 +230,10 @@ def complete_shard(complete: TableCompleter, rows: pa.Table, number: int, output
     """Compute one file and write it, whole or not at all."""
     completed = complete(rows)
     write_table(completed, shard_path(output, number))
-    return counts_of(completed, number, rows.num_rows)
+    return shard_counts(completed, number, rows.num_rows)
 
 
-def counts_of(completed: pa.Table, number: int, num_rows: int) -> ShardCounts:
+def shard_counts(completed: pa.Table, number: int, num_rows: int) -> ShardCounts:
     """Return the counts of a file with these completions."""
     num_empty = pc.sum(pc.equal(completed.column("num_permitted"), 0)).as_py() or 0
     return ShardCounts(number, num_rows, completed.num_rows, num_empty)
@@ -339,7 +339,7 @@ def manifest_text(table: pa.Table, pipeline: BaseCompletionPipeline, settings: B
     return json_text(manifest, indent=1, default=list) + "\n"
 
 
-def check_manifest(output: Path, text: str) -> None:
+def check_same_job(output: Path, text: str) -> None:
     """Raise ConfigurationError where another manifest stands in the folder, or files without one."""
     path = output / MANIFEST
     if not path.exists():

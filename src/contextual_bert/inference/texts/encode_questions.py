@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import Outside, outside_lines, unknown_in_words
 from contextual_bert.data import SequenceDataset, read_table
-from contextual_bert.data.answers import answers_of, strings_of
+from contextual_bert.data.answers import read_answers, strings_of
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
@@ -143,7 +143,7 @@ def encode_questions(
     ids, sizes, rows, characters, second_starts = windows
     offsets, spans, answers, num_unanswered, num_lost = offsets_of(sizes), None, None, 0, 0
     if answer is not None:
-        starts, ends = answers_of(table, texts, answer, answer_start)
+        starts, ends = read_answers(table, texts, answer, answer_start)
         answers = [text[start:end] for text, start, end in zip(texts, starts.tolist(), ends.tolist(), strict=True)]
         spans = _spans(characters, sizes, rows, starts[rows], ends[rows])
         found = np.zeros(len(questions), dtype=np.bool_)

@@ -23,8 +23,8 @@ from contextual_bert.inference.queries import (
     check_count,
     check_queries,
     check_query,
-    context_of,
     in_queries,
+    query_context,
 )
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.texts.answer_spans import (
@@ -225,7 +225,7 @@ class QuestionAnsweringPipeline:
         for row, query in enumerate(queries):
             _check(query, row)
         columns = {name: [query[name] for query in queries] for name in ("question", "text")}
-        records = [context_of(query, row=row) for row, query in enumerate(queries)]
+        records = [query_context(query, row=row) for row, query in enumerate(queries)]
         with in_queries("context"):
             context = self.processor.encode_context(records, num_rows=len(queries))
         encoded = self._encoded(pa.table(columns), context, question="question", text="text")
@@ -257,7 +257,7 @@ class QuestionAnsweringPipeline:
         return answers_of(encoded, spans.numpy())
 
     def _answer(self, query: Mapping[str, Any], answers: Answers, piece: str, row: int, notes: list[str]) -> TextSpan:
-        context, reads_context = context_of(query, row=0), self.model.config.reads_context
+        context, reads_context = query_context(query, row=0), self.model.config.reads_context
         return TextSpan(
             answer=piece,
             start=int(answers.starts[row]),

@@ -26,8 +26,8 @@ from contextual_bert.inference.queries import (
     check_count,
     check_queries,
     check_query,
-    context_of,
     in_queries,
+    query_context,
     read_guidance,
 )
 from contextual_bert.inference.query_schema import GUIDANCE
@@ -219,7 +219,7 @@ class TextPipeline:
                 place = (row, "pair")
                 raise QueryError(f"{given[row]!r} is no second text", location=place, fix="All queries or none.")
             table, pairs = table.append_column("pair", pa.array(given)), "pair"
-        records = [context_of(query, row=row) for row, query in enumerate(queries)]
+        records = [query_context(query, row=row) for row, query in enumerate(queries)]
         with in_queries("context"):
             context = self.processor.encode_context(records, num_rows=len(queries))
         notes = ContextNotes(context, self.processor.schema, self.model)
@@ -296,7 +296,7 @@ class TextPipeline:
     def _answer(
         self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool, context_notes: Sequence[str]
     ) -> TextAnswer:
-        context = context_of(query, row=0)
+        context = query_context(query, row=0)
         notes: list[str] = []
         if is_cut:
             what = "an end of it or of its pair was" if query.get("pair") is not None else UNREAD[self.truncation]

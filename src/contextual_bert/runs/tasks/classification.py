@@ -7,10 +7,10 @@ from contextual_bert.baselines import LabelShares
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.runs.registry import WITHOUT_BERT
-from contextual_bert.runs.tasks.text import LabelTask
+from contextual_bert.runs.tasks.text import LabelModelTask
 
 
-class ClassificationTask(LabelTask):
+class ClassificationTask(LabelModelTask):
     """Classification of prepared texts; ordinal where the labels are grades."""
 
     model_class = ContextualBertForSequenceClassification

@@ -8,7 +8,7 @@ import pyarrow as pa
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.models import ContextualBertForTokenClassification
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TEXT_BASELINES
-from contextual_bert.runs.tasks.text import LabelTask
+from contextual_bert.runs.tasks.text import LabelModelTask
 from contextual_bert.runs.unscored import unscored_words
 from contextual_bert.training.recipe import Recipe
 
@@ -19,7 +19,7 @@ BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
 RATES: Mapping[str, Any] = {"learning_rate": 3e-4, "new_weights_learning_rate": 1e-3}
 
 
-class TaggingTask(LabelTask):
+class TaggingTask(LabelModelTask):
     """Tagging of the words of prepared texts."""
 
     model_class = ContextualBertForTokenClassification

@@ -54,9 +54,9 @@ from contextual_bert.runs.text_baselines import (
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_starts import (
     checkpoint_digest,
+    checkpoint_method,
     first_processor,
     head_lines,
-    method_of,
     reader_of,
     seen_lines,
     vocabulary_lines,
@@ -219,7 +219,7 @@ class TextModelTask(TextData, Task):
     @cached_property
     def method(self) -> str | None:
         """The method of the run that is gone on from, None where it is a BERT that is started from."""
-        return method_of(self.recipe.text_task.checkpoint)
+        return checkpoint_method(self.recipe.text_task.checkpoint)
 
     @property
     def goes_on(self) -> bool:
@@ -452,7 +452,7 @@ class TextModelTask(TextData, Task):
         return {"id2label": names, "label2id": {name: number for number, name in names.items()}} if names else {}
 
 
-class LabelTask(CountedTask, TextModelTask):
+class LabelModelTask(CountedTask, TextModelTask):
     """A task with a label for each text or word: what is scored, and the shares that are counted."""
 
     name_of_shares = "label shares"
