@@ -7,7 +7,7 @@ Paper: not there.
 
 import json
 import math
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import asdict, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
@@ -46,11 +46,9 @@ def _restore(raw: Any, kind: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        # What an older version wrote lacks a field that has come since, which has a default.
-        needed = {each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING}
-        if wrong := (set(raw) - set(hints)) | (needed - set(raw)):
+        if wrong := set(raw) ^ set(hints):
             raise KeyError(f"keys {sorted(wrong)} are unknown or missing")
-        return kind(**{name: _restore(raw[name], hint) for name, hint in hints.items() if name in raw})  # pyright: ignore[reportCallIssue]
+        return kind(**{name: _restore(raw[name], hint) for name, hint in hints.items()})  # pyright: ignore[reportCallIssue]
     if origin is UnionType:
         return None if raw is None else _restore(raw, next(each for each in arguments if each is not NoneType))
     if origin is tuple:

@@ -75,7 +75,7 @@ class FieldVerdicts:
 
     @classmethod
     def from_run(cls, directory: str | Path) -> Self | None:
-        """Return what a run's directory says; None where it does not, as a run of an earlier version."""
+        """Return what a run's directory says; None where it says nothing of fields, as an export."""
         try:
             metrics = json.loads((Path(directory) / "metrics.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):

@@ -469,7 +469,7 @@ def check_same_recipe(
     Args:
         recipe: that is asked for.
         output: the directory.
-        digests: ``PreparedData.digests``. A run that is older than one of them is not asked for it.
+        digests: ``PreparedData.digests``.
         model_fields: ``PreparedData.model_fields``, compared where the run tells them.
 
     Raises:
@@ -489,8 +489,7 @@ def check_same_recipe(
         if theirs.get(name) != ours.get(name)
     ]
     for name, value in digests.items():
-        there = resolved_in(folders[0], name)
-        if there != value and (there is not None or name == SPLIT_DIGEST):
+        if resolved_in(folders[0], name) != value:
             differing.append(f"{name}: {_DIGESTS[name]}")
     model = resolved_in(folders[0], "model")
     differing += [

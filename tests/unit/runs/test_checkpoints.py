@@ -178,7 +178,7 @@ def test_a_checkpoint_needs_its_manifest(
     with pytest.raises(RunDirectoryError, match=r"manifest\.json is a link to nothing"):
         run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     manifest.unlink()
-    del content["files"]["trainer_state.json"]  # as that of an earlier version
+    del content["files"]["trainer_state.json"]
     manifest.write_text(json.dumps(content))
     with pytest.raises(RunDirectoryError, match=r"does not list trainer_state\.json: another version wrote it"):
         run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)

@@ -81,7 +81,7 @@ def test_a_run_without_importances_explains_without_marks(finished: Path) -> Non
     assert "(?)" not in found.to_markdown()
 
 
-def test_damaged_or_older_metrics_say_nothing(tmp_path: Path) -> None:
+def test_metrics_without_importances_say_nothing(tmp_path: Path) -> None:
     assert FieldVerdicts.from_run(tmp_path) is None
     for content in ("[]", "{}", '{"importances": {"rows": []}}', '{"importances": {"rows": [{"feature": 1}]}}', "{"):
         (tmp_path / "metrics.json").write_text(content)

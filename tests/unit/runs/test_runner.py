@@ -590,7 +590,7 @@ def test_a_report_says_what_was_read_split_and_left_out(tiny_data: SetCompletion
     assert "## Data" in found.to_markdown()
     metrics = json.loads((folder / "metrics.json").read_text())
     metrics["unknown_targets"]["test"] = 1_003
-    metrics["test"]["asked"] = None  # of an older run
+    metrics["test"]["asked"] = None  # nobody counted
     (folder / "metrics.json").write_text(json.dumps(metrics))
     again = study("a study", [tiny_data.recipe], tmp_path, prepared=tiny_data, say=lambda _: None)
     assert again.data[-1].startswith("1,003 masked positions of the test part cannot be ranked")
