@@ -171,11 +171,11 @@ def _duplicate_sets(
         where = " or ".join(PARTS[part] for part in earlier)
         # Of people who choose alike some are alike in a few columns, too: as many as with the columns of others.
         is_copied = bool(copied.sum() > expected + 3 * np.sqrt(expected))
+        same = f", {int(copied.sum()):,} of them with the same value in {counted(len(compared), 'other column')}"
         message = (
             f"{int(seen.sum()):,} of {int(own.sum()):,} {PARTS[later]} sets ({seen.sum() / own.sum():.1%}) occur in "
-            f"{where} too, {int(copied.sum()):,} of them with the same value in "
-            f"{counted(len(compared), 'other column')}. Where these are copies, remove them; where people choose "
-            "alike, say so beside the score"
+            f"{where} too{same if compared else ''}. Where these are copies, remove them; where people choose alike, "
+            "say so beside the score"
         )
         faults.append(
             Fault(
