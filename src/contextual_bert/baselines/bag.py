@@ -16,6 +16,7 @@ from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError
 
 IGNORED_LABEL = -100
+INITIAL_SCALE = 0.02  # of the vectors of items, and of values of the context
 MASK_ID = 1  # without labels, logits are given where the input has it
 
 
@@ -75,7 +76,9 @@ class BagOfItems(nn.Module):
         self.hidden = nn.Linear(hidden_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_size, vocab_size)
-        nn.init.normal_(self.items.weight, std=0.02)
+        # The context as loud as the items: at variance 1 its values drown them, 0.15 nats on Ta-Feng.
+        for vectors in (module for module in self.modules() if isinstance(module, nn.Embedding)):
+            nn.init.normal_(vectors.weight, std=INITIAL_SCALE)
 
     @property
     def device(self) -> torch.device:

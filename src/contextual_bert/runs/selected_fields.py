@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from contextual_bert.context import ContextSchema
 from contextual_bert.data.splits import split_by_time
 from contextual_bert.errors import ContextualBertError, Message
+from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import POPULARITY
 from contextual_bert.runs.run_directory import CHECKPOINTS
@@ -108,7 +109,7 @@ def folds_of(ready: Task, clusters: NDArray[np.int64]) -> list[NDArray[np.int64]
 def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
     number = len(schema.features)
     if not names:
-        return [f"field selection: all {number} fields of the context are kept ({how})"]
+        return [f"field selection: none of {counted(number, 'field')} of the context is silenced ({how})"]
     listed = ", ".join(map(repr, names))
     return [
         Message(

@@ -97,3 +97,12 @@ def test_candidates_alone_share_the_mass() -> None:
     expected = logits.log_softmax(-1)[[0, 1], [8, 9]]
     torch.testing.assert_close(bag.score_masked(INPUTS, labels=LABELS)[0], expected)
     torch.testing.assert_close(bag(INPUTS, labels=LABELS)["loss"], -expected.mean())
+
+
+def test_the_context_starts_as_loud_as_the_items() -> None:
+    torch.manual_seed(0)
+    many = ContextSchema(features=(Categorical(name="shop", values=tuple(f"shop-{n}" for n in range(500))),))
+    bag = BagOfItems(500, layout=many.layout)
+    assert bag.context_encoder is not None
+    [vectors] = [module for module in bag.context_encoder.modules() if isinstance(module, torch.nn.Embedding)]
+    assert float(vectors.weight.std()) == pytest.approx(float(bag.items.weight.std()), rel=0.05)
