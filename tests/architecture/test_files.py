@@ -18,6 +18,30 @@ IMPORT_NAMES = {"scikit_learn": "sklearn"}  # where they differ from the names o
 OWN_PACKAGES = {"contextual_bert", "contextual_bert_cli"}
 EXTRA_OF = {"server": "serve"}  # what needs its extra as a whole, and is imported by nobody else but in a function
 
+# Tests of the unit folders that are about a topic, which several modules serve. Others are named after their module.
+TOPICS = {
+    "cli": {"light_install", "set_text"},
+    "conditioning": {"formulas", "method_settings"},
+    "context": {"missing_values", "silenced"},
+    "data": {
+        *("blanks_in_csv", "damaged_files", "dates_as_written", "exact_numbers", "files_of_spreadsheets"),
+        *("foreign_files", "more_files", "nulls_in_lists", "numbers_as_written", "small_readings"),
+    },
+    "evaluation": {"label_comparison"},
+    "inference": {
+        *("candidates_of_pipelines", "context_as_text", "nonfinite", "onnx", "reserved_items", "shared_scoring"),
+        "spelling",
+    },
+    "models": {"backbones", "feature_names", "initialisation", "no_remote_code", "scores", "tokenization"},
+    "runs": {
+        *("asked_items", "chain_runs", "codes_as_spelt", "constant_features", "continued_texts", "damaged_runs"),
+        *("lora_runs", "memory_runs", "own_task", "question_runs", "rare_values", "read_texts", "splits_by_time"),
+        *("text_importance", "text_runs", "training_steps"),
+    },
+    "server": {"large_bodies", "leaving", "page_words", "proxy", "sensitive"},
+    "training": {"context_dropout", "grades", "trainer_of_labels"},
+}
+
 MAX_LINES = 600  # a longer file is rarely one concept
 MAX_PARAMETERS = 8
 
@@ -151,6 +175,24 @@ def test_a_file_name_means_one_thing() -> None:
     same_role = {"export", "importance", "options", "question_answering", "registry", "set_completion", "world"}
     names = [path.stem for path in FILES if path.stem != "__init__"]
     assert {name for name in names if names.count(name) > 1} == same_role
+
+
+def test_tests_are_named_after_modules() -> None:
+    unit, library = ROOT / "tests" / "unit", SOURCE / "contextual_bert"
+    lost: list[str] = []
+    for path in sorted(unit.rglob("test_*.py")):
+        package = path.parent.name
+        source = {"cli": SOURCE / "contextual_bert_cli", "unit": library}.get(package, library / package)
+        found = source.glob("*.*") if package == "unit" else source.rglob("*.*")
+        if path.stem.removeprefix("test_") not in {each.stem for each in found} | TOPICS.get(package, set()):
+            lost.append(place(path))
+    assert lost == []
+
+
+def test_topics_are_tested() -> None:
+    unit = ROOT / "tests" / "unit"
+    named = {unit / package / f"test_{topic}.py" for package, topics in TOPICS.items() for topic in topics}
+    assert sorted(place(path) for path in named if not path.is_file()) == []
 
 
 def test_a_name_means_one_thing() -> None:
