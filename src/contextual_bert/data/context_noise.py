@@ -1,6 +1,6 @@
 """Contexts that are changed while training: with parts left out, or those of other sequences.
 
-With parts left out a model learns what to say when it is told less, or nothing. What is left out is a pure function
+With parts left out a model learns to answer under an incomplete context, or none. What is left out is a pure function
 of (seed, epoch, example id, field), as the masks are. Paper: not there. Reference: Ho and Salimans (2021),
 "Classifier-free diffusion guidance", section 3.2, for the whole context.
 

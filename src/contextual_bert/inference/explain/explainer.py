@@ -1,7 +1,7 @@
 """Why this item? Which fields of the context, and which items of the set, made a completion what it is.
 
 Every number is the model's own prediction for another question: with fewer fields, with another value, with an item
-less. So it is asked of models only that have learned to be told less. `SlotQuestion` asks one slot of one query again
+less. So only models that were trained with `field_dropout` are explained. `Question` asks one slot of one query again
 and again. Paper: not there; docs/decisions/013.
 """
 
