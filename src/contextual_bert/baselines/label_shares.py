@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from contextual_bert.baselines.label_model import LabelModel
-from contextual_bert.baselines.shares import Observations, ShareModel
+from contextual_bert.baselines.shares import UNSEEN_LABEL, Observations, ShareModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 
@@ -49,7 +49,8 @@ class LabelShares(LabelModel):
             raise ConfigurationError(
                 "is not allowed: shares are of labels", setting="num_labels", value=num_labels, fix="Give 2 or more."
             )
-        self.shares = ShareModel(num_labels, layout=layout if conditioning == "concat" else ())
+        read = layout if conditioning == "concat" else ()
+        self.shares = ShareModel(num_labels, layout=read, unseen_prior=UNSEEN_LABEL)
 
     def fit(self, training: Observations, validation: Observations | None = None) -> dict[str, Any]:
         """Count and fit; return the prior count and, with a context, the strength of the regularisation."""

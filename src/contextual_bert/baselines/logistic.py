@@ -5,7 +5,7 @@ and of the context only the types of its columns. Paper: not there; Wang and Man
 baseline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from contextual_bert.context.columns import to_numbers
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, TablePlace, did_you_mean
 
 INVERSE_STRENGTHS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+TFIDF: Mapping[str, Any] = {"ngram_range": (1, 2), "min_df": 2}
 MAX_STEPS = 1000  # of the optimiser; scikit-learn's 100 are too few for many n-grams
 
 LabelledPart = tuple[Sequence[str], ArrayLike, pa.Table | None]
@@ -39,7 +40,7 @@ class LogisticClassifier:
         texts (rows,); labels (rows,) whole numbers from 0; log-probabilities (rows, num_labels) float64.
 
     Args:
-        num_labels: labels; one that does not occur in training has the probability 0.
+        num_labels: labels; one that does not occur in training has the probability 0, until a caller mixes shares in.
         inverse_strengths: values of C to choose from on the validation part; one value needs none.
         vectorizer: what makes v of texts, with scikit-learn's ``fit`` and ``transform``; None: TF-IDF. Rows of length 1
             suit the one strength for text and context.
@@ -80,7 +81,7 @@ class LogisticClassifier:
             )
         self.num_labels = num_labels
         is_given = vectorizer is not None
-        self.vectorizer = vectorizer if is_given else TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+        self.vectorizer = vectorizer if is_given else TfidfVectorizer(**TFIDF, sublinear_tf=True)
         self.candidates = [LogisticRegression(C=each, max_iter=MAX_STEPS) for each in inverse_strengths]
         self.columns: ContextColumns | None = None
         self.chosen: Any = None
@@ -180,6 +181,24 @@ class LogisticClassifier:
         if self.chosen is None:
             raise ConfigurationError("This LogisticClassifier has learned nothing yet", fix="Call fit first.")
         return self.chosen
+
+
+def has_common_word(texts: Sequence[str]) -> bool:
+    """Return True if a word is in two texts: without one TF-IDF has nothing to learn.
+
+    Example:
+        >>> has_common_word(["a good coat", "a bad hat"]), has_common_word(["good hat", "bad hat"])
+        (False, True)
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415  (an optional extra)
+
+    words_of, seen = TfidfVectorizer(**TFIDF).build_analyzer(), set[str]()
+    for text in texts:
+        words = set(words_of(text))
+        if words & seen:
+            return True
+        seen |= words
+    return False
 
 
 class ContextColumns:

@@ -3,7 +3,7 @@
 ``ItemPopularity`` and ``LabelShares`` are its two faces. Nothing here is trained by gradient steps of a trainer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from contextual_bert.context.forms import FORMS, missing_context
 from contextual_bert.errors import ConfigurationError, DataError, Message
 
 PRIORS = (1e-4, 1e4)  # the range in which the prior count of each class is looked for
+UNSEEN_LABEL = 0.5  # the least prior count of labels where one was never seen: Jeffreys', with which heads start, too
 STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)  # of the regularisation, from the strongest on
 MAX_ITERATIONS = 500  # of the optimiser, for each strength
 TOLERANCE = 1e-7  # nats a target: less than that is no progress
@@ -55,6 +56,7 @@ class ShareModel(nn.Module):
         num_classes: classes, reserved ids included.
         layout: the context's features; empty for shares alone.
         num_reserved: ids below this are no classes: their share is 0.
+        unseen_prior: the least prior count where training lacks a class and nothing shows what such classes are worth.
 
     Relation to its siblings:
         ``LogisticClassifier`` also reads a text. This takes many thousand classes.
@@ -72,10 +74,17 @@ class ShareModel(nn.Module):
 
     log_shares: Tensor
 
-    def __init__(self, num_classes: int, *, layout: Sequence[FeatureLayout], num_reserved: int = 0) -> None:
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        layout: Sequence[FeatureLayout],
+        num_reserved: int = 0,
+        unseen_prior: float = PRIORS[0],
+    ) -> None:
         super().__init__()
         self.layout = tuple(layout)
-        self.num_reserved = num_reserved
+        self.num_reserved, self.unseen_prior = num_reserved, unseen_prior
         starts = np.cumsum([0, *(FORMS[feature.form].num_terms(feature) for feature in self.layout)]).tolist()
         self.starts = dict(zip((feature.name for feature in self.layout), starts[:-1], strict=True))
         if starts[-1] * num_classes > MAX_WEIGHTS:
@@ -146,8 +155,7 @@ class ShareModel(nn.Module):
     def _best_prior(self, counts: Tensor, validation: Observations | None, *, is_without_visible: bool) -> float:
         """Return the prior count with the least cross-entropy of the validation, or of training targets left out."""
 
-        def cross_entropy(log_prior: float) -> float:
-            prior = float(np.exp(log_prior))
+        def cross_entropy(prior: float) -> float:
             if validation is None:
                 share = (counts - 1 + prior).clamp(min=1e-12) / (counts.sum() - 1 + prior * len(counts))
                 return -float((counts * share.log()).sum())
@@ -155,8 +163,9 @@ class ShareModel(nn.Module):
             # Of plain shares all rows are one group: the context plays no part.
             return _plain_loss(self.log_shares.double(), validation, is_without_visible=is_without_visible)
 
-        found = scipy.optimize.minimize_scalar(cross_entropy, bounds=tuple(np.log(PRIORS)), method="bounded")
-        return float(np.exp(found.x))
+        asked = counts[validation.targets - self.num_reserved] if validation is not None else counts[counts > 0] - 1
+        least = self.unseen_prior if bool((counts == 0).any()) and bool((asked > 0).all()) else PRIORS[0]
+        return best_prior(cross_entropy, least=least)
 
     def _best_strength(
         self, training: Observations, validation: Observations | None, *, is_without_visible: bool
@@ -267,6 +276,21 @@ class ShareModel(nn.Module):
             columns.append(self.starts[feature.name] + places)
             values.append(counts)
         return torch.cat(columns, dim=1), torch.cat(values, dim=1)
+
+
+def best_prior(cross_entropy: Callable[[float], float], *, least: float = PRIORS[0]) -> float:
+    """Return the prior count of the least cross-entropy, in the range of ``PRIORS`` from ``least`` on.
+
+    Example:
+        >>> round(best_prior(lambda prior: (prior - 3) ** 2), 1)
+        3.0
+    """
+    found = scipy.optimize.minimize_scalar(
+        lambda logarithm: cross_entropy(float(np.exp(logarithm))),
+        bounds=tuple(np.log((least, PRIORS[1]))),
+        method="bounded",
+    )
+    return float(np.exp(found.x))
 
 
 class _Grouped(NamedTuple):

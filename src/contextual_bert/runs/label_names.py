@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import pyarrow as pa
@@ -13,9 +14,11 @@ from contextual_bert.context import alike_warning, canonical
 from contextual_bert.context.spelling import FLOAT, alike
 from contextual_bert.data import Split
 from contextual_bert.data.checked_columns import odd_names
+from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_table import label_values
 from contextual_bert.errors import NAME, DataError, Message, joined
 from contextual_bert.evaluation import has_grades
+from contextual_bert.runs.shifts import single_lines
 
 NUM_SHOWN = 12  # labels that a sentence names
 
@@ -152,12 +155,30 @@ def label_warnings(table: pa.Table, names: Sequence[str], label: str, split: Spl
     found += odd_names(pa.array(names, pa.string()), what="the labels", each="a class")
     if split is None:
         return found
-    column = table.column(label).take(pa.array(split.rows("train")))
-    known = {canonical(value) for value in pc.unique(label_values(column).drop_null()).to_pylist()}
-    lacking = [name for name in names if name not in known]
+    counts = {part: label_counts(table.column(label).take(pa.array(split.rows(part)))) for part in PARTS}
+    lacking = [name for name in names if name not in counts["train"]]
     if lacking:
-        found.append(f"warning: no row of the training part has the label {some_labels(lacking)}: it cannot be learned")
+        shares = _shares_of(lacking, counts)
+        found.append(
+            f"warning: no row of the training part has the {'label' if len(lacking) == 1 else 'labels'} "
+            f"{some_labels(lacking)}{f' ({shares})' if shares else ''}: "
+            f"{'it' if len(lacking) == 1 else 'they'} cannot be learned"
+        )
+    return [*found, *single_lines(counts, column=label, what="label")]
+
+
+def label_counts(column: pa.ChunkedArray) -> Counter[str]:
+    """Return label -> how often it occurs."""
+    found = Counter[str]()
+    for each in pc.value_counts(label_values(column).drop_null()).to_pylist():
+        found[canonical(each["values"])] += int(each["counts"])
     return found
+
+
+def _shares_of(names: Sequence[str], counts: Mapping[str, Counter[str]]) -> str:
+    """Return the share of some labels in each part that has one of them."""
+    shares = {part: sum(own[name] for name in names) / own.total() for part, own in counts.items() if own.total()}
+    return ", ".join(f"{share:.1%} of the {part} part" for part, share in shares.items() if share)
 
 
 def some_labels(names: Sequence[str]) -> str:

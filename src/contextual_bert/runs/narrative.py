@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.conditioning import get_method
-from contextual_bert.errors import NAME, Message, joined
+from contextual_bert.errors import NAME, DataError, Message, TablePlace, joined
 from contextual_bert.evaluation import Interval, PairedRuns, Run, Scores, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean, recall_key
 from contextual_bert.evaluation.paper import PaperRow
@@ -23,9 +23,10 @@ from contextual_bert.evaluation.scores import expected_recall
 from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.inference import set_index
 from contextual_bert.models.pretrained import extra_layers_of
+from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.registry import BASELINES, CONTEXT_AS_TEXT
+from contextual_bert.runs.registry import BASELINES, CONTEXT_AS_TEXT, FITTED_BASELINES
 from contextual_bert.training.recipe import Recipe
 
 NUM_FEW = 3
@@ -42,10 +43,10 @@ TRY_MORE = Message(
 )
 WITHOUT_CONTEXT = Message(
     "Take the row without the context. Or leave out columns that change between training and test with {exclude}: "
-    "attribute measures what each is worth. {field_dropout} may reduce the harm.",
+    "attribute measures what each is worth.",
     exclude=NAME,
-    field_dropout=0.1,
 )
+WITH_DROPOUT = Message(" {field_dropout} may reduce the harm.", field_dropout=0.1)
 
 # Two models whose counted parameters differ by no more than this share are of one size. docs/protocol.md, "Controls".
 SAME_SIZE = 0.01
@@ -176,29 +177,29 @@ def gaps_in_words(method: str, gaps: Mapping[str, Interval], key: str) -> str:
 
 
 def about_contexts(recipes: Mapping[str, Recipe], roles: Mapping[str, str], paired: PairedRuns) -> list[str]:
-    """Return a sentence on the rows that a context harms, and one on those where it makes no difference.
+    """Return a sentence on the rows that a context helps, one on those that it harms, and one on the level ones.
 
     Args:
         recipes: row -> recipe.
         roles: row -> what it is in the study; controls are left out.
         paired: runs of the study, by cross-entropy.
     """
-    metric, harmed, open_ones = metric_of(CROSS_ENTROPY), list[str](), list[str]()
+    metric = metric_of(CROSS_ENTROPY)
+    helped, harmed, open_ones = dict[str, str](), dict[str, str](), dict[str, str]()
     for name in recipes:
         other = partner_without_context(name, recipes, roles)
         if other is None:
             continue
         gap = paired.difference(name, other).interval
-        told = f"`{name}` beside `{other}` ({signed_words(gap, metric)})"
-        if gap.low > 0:
-            harmed.append(told)
-        elif not gap.excludes(0):
-            open_ones.append(told)
-    found: list[str] = []
+        rows = (harmed if gap.value > 0 else helped) if gap.excludes(0) else open_ones
+        rows[name] = f"`{name}` beside `{other}` ({signed_words(gap, metric)})"
+    found = [f"The context helps: {', '.join(helped.values())}."] if helped else list[str]()
     if harmed:
-        found.append(joined(f"The context harms: {', '.join(harmed)}. ", WITHOUT_CONTEXT))
+        found.append(joined(f"The context harms: {', '.join(harmed.values())}. ", WITHOUT_CONTEXT))
+        if any(recipes[name].conditioning not in FITTED_BASELINES for name in harmed):
+            found[-1] = joined(found[-1], WITH_DROPOUT)
     if open_ones:
-        found.append(f"The context makes no significant difference: {', '.join(open_ones)}.")
+        found.append(f"The context makes no significant difference: {', '.join(open_ones.values())}.")
     return found
 
 
@@ -228,6 +229,41 @@ def num_new_blocks(recipe: Recipe) -> int:
     """Return the number of blocks on top of a checkpoint."""
     usual = 0 if recipe.conditioning in BASELINES else get_method(recipe.conditioning).num_extra_layers
     return extra_layers_of(recipe.model, default=usual)
+
+
+def about_unlearned(is_unlearned: NDArray[np.bool_], paired: PairedRuns, *, part: str) -> list[str]:
+    """Return sentences on rows whose label training lacks: how many there are, and the order without them.
+
+    Args:
+        is_unlearned: whether training lacks the label of each row, (rows,), in the order of (example_id, position).
+        paired: runs of the study.
+        part: of the rows.
+    """
+    count, row = int(is_unlearned.sum()), paired.settings.row_name
+    told = (
+        f"Training lacks the label of {count:,} of {counted(len(is_unlearned), row)} of the {part} part "
+        f"({count / len(is_unlearned):.1%}). There a cross-entropy shows what a method leaves for labels that it never "
+        "saw, and nothing that it learned."
+    )
+    if is_unlearned.all():
+        return [f"{told} No figure of this part is one of what was learned."]
+    known = paired.on_rows(~is_unlearned, names=[*paired.groups])
+    ranked = known.ranked("method", "baseline")
+    means = ", ".join(f"{_named(name, known)} {known.mean(name):.3f}" for name in ranked)
+    return [f"{told} By cross-entropy without them: {means}."]
+
+
+def about_unfit(faults: Mapping[str, DataError]) -> list[str]:
+    """Return a sentence on the rows that cannot be fitted, for each reason.
+
+    Args:
+        faults: row -> why it cannot be fitted.
+    """
+    rows_of: dict[str, list[str]] = {}
+    for name, fault in faults.items():
+        place = TablePlace(column=fault.place.column) if isinstance(fault.place, TablePlace) else fault.place
+        rows_of.setdefault(str(fault.at(place)), []).append(f"`{name}`")
+    return [f"No figures of {', '.join(names)}: {why}" for why, names in rows_of.items()]
 
 
 def about_turned_orders(names: Sequence[str], paired: PairedRuns) -> list[str]:
@@ -300,7 +336,8 @@ def findings(
     firsts = {run.name: run for run in reversed(paired.runs)}
     roles = {name: run.role for name, run in firsts.items()}
     methods = even.ranked("method")
-    if not methods:
+    ranked = even.ranked("method", "baseline")
+    if not ranked:
         return []
     found = [
         *_about_the_papers_order({name: paper[name] for name in methods if name in paper} if paper else {}, even),
@@ -308,12 +345,12 @@ def findings(
     for key in dict.fromkeys((paired.main, CROSS_ENTROPY)):
         found += _about_order(paired, even, key)
         found += about_baselines(even.ranked("method", key=key), even.ranked("baseline", key=key), even, key)
-    ranked = even.ranked("method", "baseline")
     found += about_contexts({name: recipes[name] for name in firsts if name in recipes}, roles, paired)
     found += about_turned_orders(ranked, paired)
     if few is not None:
-        rival = next((name for name in ranked if name != methods[0]), None)
-        found += about_few(methods[0], rival, paired, few)
+        looked_at = methods[0] if methods else ranked[0]
+        rival = next((name for name in ranked if name != looked_at), None)
+        found += about_few(looked_at, rival, paired, few)
 
     def difference(name: str, other: str) -> Interval:
         return paired.difference(name, other).interval

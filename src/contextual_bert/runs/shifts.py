@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from contextual_bert.context import ContextSchema, Feature, encode_table
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.withheld import WITHHELD
+from contextual_bert.nouns import plural
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,6 +135,32 @@ def drift_line(
     order = [int(place) for place in np.argsort(-change, kind="stable")[:_NUM_NAMED] if is_drifted[place]]
     listed = ", ".join(f"{names(place)!r} {before[place]:.1%} to {after[place]:.1%}" for place in order)
     return [f"{what} whose share changed most from training to {part}: {listed}"] if order else []
+
+
+def single_lines(counts: Mapping[str, Mapping[str, int]], *, column: str, what: str) -> list[str]:
+    """Return a warning on each part that has a single label, item or answer.
+
+    Args:
+        counts: part -> name -> how often it occurs.
+        column: that holds them.
+        what: "label", "item" or "answer".
+
+    Example:
+        >>> single_lines({"train": {"bad": 7}, "test": {"bad": 1, "good": 2}}, column="verdict", what="label")[0][:82]
+        "warning: column 'verdict': 'bad' is the one label of the training part, of 7 (100."
+    """
+    consequences = {
+        LEARNED: f"it shows nothing of what tells {plural(what)} apart",
+        "validation": f"a choice by it rests on that {what} alone",
+        "test": f"its figures are of that {what} alone",
+    }
+    return [
+        f"warning: column {column!r}: {name!r} is the one {what} of the "
+        f"{'training' if part == LEARNED else part} part, of {number:,} (100.0%): {consequences[part]}"
+        for part, own in counts.items()
+        if len(own) == 1
+        for name, number in own.items()
+    ]
 
 
 def counts_of(ids: Any, num_names: int) -> NDArray[np.int64]:

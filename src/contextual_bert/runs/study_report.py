@@ -12,7 +12,7 @@ from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryEr
 from contextual_bert.evaluation import Comparison, PairedRuns, Report, Run, Study, comparison_of
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.json_text import json_text
-from contextual_bert.runs.narrative import commonest_targets, findings
+from contextual_bert.runs.narrative import about_unfit, about_unlearned, commonest_targets, findings
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
 from contextual_bert.runs.reporting import groups_of, provenance_of_runs
 from contextual_bert.runs.run_directory import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
@@ -74,9 +74,15 @@ def study(
         recipes = [recipe for recipe in recipes if is_complete(run_directory(output, recipe))]
         if not recipes:
             raise ConfigurationError(f"No run of these rows in {output} is complete", fix="Train them first.")
+    faults = {recipe.label: prepared.unfit(recipe) for recipe in recipes}
+    unfit = {name: fault for name, fault in faults.items() if fault is not None}
+    if len(unfit) == len(faults):
+        raise next(iter(unfit.values()))
+    recipes = [recipe for recipe in recipes if recipe.label not in unfit]
     labels = [recipe.label for recipe in recipes]
     peers = peers or Peers()
-    reference = peers.reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
+    asked_for = None if peers.reference in unfit else peers.reference
+    reference = asked_for or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
     check_study(recipes, reference=reference, others=[each.name for each in peers.extra])
     if prepared.evaluated_part is None:
         raise ConfigurationError(NOTHING_TO_COMPARE)
@@ -104,8 +110,13 @@ def study(
 
     comparison = compared_with(reference)
     curves = [curve for curve in map(load_history, directories) if curve is not None]
-    few = commonest_targets(prepared, prepared.evaluated_part, runs[0].scores)
+    ordered = runs[0].scores.sorted()
+    few = commonest_targets(prepared, prepared.evaluated_part, ordered)
     found = findings(paired, firsts, paper=peers.paper, few=few)
+    is_unlearned = prepared.unlearned_rows(prepared.evaluated_part, ordered)
+    if is_unlearned is not None:
+        found += about_unlearned(is_unlearned, paired, part=prepared.evaluated_part)
+    found += about_unfit(unfit)
     found += [
         f"`{name}`, seed {firsts[name].seed}: {_lower(report.learned.note())}"
         for name, report in reports.items()

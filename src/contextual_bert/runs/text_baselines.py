@@ -19,10 +19,11 @@ from torch.nn import functional
 
 from contextual_bert.baselines import ConcatText, ConcatWord, LogisticClassifier
 from contextual_bert.baselines.label_model import LabelModel
-from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, LabelledPart
+from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, LabelledPart, has_common_word
+from contextual_bert.baselines.shares import PRIORS, UNSEEN_LABEL, best_prior
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.encoding import rarely_missing
-from contextual_bert.errors import NAME, ConfigurationError, Message
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import LabelPredictions, Scores
 from contextual_bert.inference import encode_texts
 from contextual_bert.inference.encode import naming
@@ -32,6 +33,7 @@ from contextual_bert.models import IGNORED_LABEL, ContextualBertModel, Contextua
 from contextual_bert.models.label_heads import start_at_shares
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
+from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
@@ -128,14 +130,16 @@ class LogisticBaseline(nn.Module):
 
     def __init__(self, ready: TextData, name: str) -> None:
         super().__init__()
+        self.name = name
         reads, schema = LOGISTIC[name], ready.processor.schema
         self.columns = schema.read_columns if schema is not None and "context" in reads else ()
         self.vectors = SentenceVectors(ready) if name.startswith("embeddings") else None
-        strengths = INVERSE_STRENGTHS if "validation" in ready.datasets else (DEFAULT_STRENGTH,)
+        self.counts = ready.label_counts.numpy()
+        self.has_choice = "validation" in ready.datasets and bool(self.counts[_labels(ready, "validation")].any())
+        strengths = INVERSE_STRENGTHS if self.has_choice else (DEFAULT_STRENGTH,)
         num_labels = len(ready.labels)
         self.model = LogisticClassifier(num_labels=num_labels, inverse_strengths=strengths, vectorizer=self.vectors)
-        self.is_seen = np.zeros(num_labels, dtype=np.bool_)
-        self.share_of_unseen = 0.0
+        self.prior_count = 0.0
 
     @property
     def num_weights(self) -> int:
@@ -145,24 +149,28 @@ class LogisticBaseline(nn.Module):
     def fit(self, ready: TextData) -> dict[str, Any]:
         """Fit to convergence; return the inverse strength of the regularisation, chosen on the validation part.
 
+        Where training lacks a label, return the prior count of each label, too, chosen in the same way.
+
         Raises:
-            DataError: all texts have one label; no word occurs twice.
+            DataError: all texts have one label; no word is in two texts.
         """
+        fault = unfit(ready, self.name)
+        if fault is not None:
+            raise fault
         texts, labels, context = self._part(ready, "train")
-        self.is_seen[np.asarray(labels)] = True
-        self.share_of_unseen = 1 / (len(texts) + 2) if not self.is_seen.all() else 0.0
-        validation = self._part(ready, "validation") if "validation" in ready.datasets else None
+        validation = self._part(ready, "validation") if self.has_choice else None
         with naming(ready.recipe.data):
             self.model.fit(texts, labels, context, validation=validation)
-        return {"inverse_strength": self.model.inverse_strength}
+        chosen = {"inverse_strength": self.model.inverse_strength}
+        if self.counts.all():
+            return chosen
+        self.prior_count = self._best_prior(ready)
+        return {**chosen, "prior_count": self.prior_count}
 
     def score(self, ready: TextData, part: str) -> Scores:
-        """Return the scores of a part. A label that training lacks has the share of one text that nobody has seen."""
+        """Return the scores of a part."""
         texts, labels, context = self._part(ready, part)
-        shares = self.model.log_probabilities(texts, context)
-        if self.share_of_unseen:
-            shares[:, self.is_seen] += np.log1p(-self.share_of_unseen)
-            shares[:, ~self.is_seen] = np.log(self.share_of_unseen / (~self.is_seen).sum())
+        shares = self._mixed(self.model.log_probabilities(texts, context), self.prior_count)
         true, rows = np.asarray(labels), _rows(ready, part)
         place = np.zeros(len(rows), dtype=np.int64)
         ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
@@ -176,11 +184,64 @@ class LogisticBaseline(nn.Module):
         )
         return Scores(rows, place, *(column.numpy() for column in ranks), predictions=predictions)
 
+    def _mixed(self, log_probabilities: NDArray[np.float64], prior: float) -> NDArray[np.float64]:
+        """Return (N p + a) / (N + a V) in logarithms: what ``LabelShares`` says where p is n / N."""
+        num_rows = self.counts.sum()
+        if not prior:
+            return log_probabilities
+        return np.logaddexp(np.log(num_rows) + log_probabilities, np.log(prior)) - np.log(
+            num_rows + prior * len(self.counts)
+        )
+
+    def _best_prior(self, ready: TextData) -> float:
+        """Return the prior count with the least cross-entropy of the validation, as ``LabelShares`` choose theirs."""
+        if "validation" not in ready.datasets:
+            return UNSEEN_LABEL
+        texts, labels, context = self._part(ready, "validation")
+        targets = np.asarray(labels)
+        own = self.model.log_probabilities(texts, context)[np.arange(len(targets)), targets]
+        least = UNSEEN_LABEL if self.counts[targets].all() else PRIORS[0]
+        return best_prior(lambda prior: -float(self._mixed(own, prior).mean()), least=least)
+
     def _part(self, ready: TextData, part: str) -> LabelledPart:
-        labels: Any = ready.datasets[part].labels
         table = ready.examples.table.take(pa.array(_rows(ready, part)))
         texts = table.column(ready.recipe.text_task.text).to_pylist()
-        return texts, labels[labels != IGNORED_LABEL].numpy(), table.select([*self.columns]) if self.columns else None
+        return texts, _labels(ready, part), table.select([*self.columns]) if self.columns else None
+
+
+def unfit(ready: TextData, name: str) -> DataError | None:
+    """Return why a logistic regression cannot be fitted on these texts; None where it can.
+
+    Args:
+        ready: the data, with one label a text.
+        name: of ``LOGISTIC``.
+    """
+    seen, task, file = np.flatnonzero(ready.label_counts.numpy()), ready.recipe.text_task, ready.recipe.data
+    rows = _rows(ready, "train")
+    if len(seen) < 2:
+        return DataError(
+            f"all {counted(len(rows), 'label')} of the training part (100.0%) are {ready.labels[seen[0]]!r}, and "
+            "a logistic regression needs two labels",
+            file=file,
+            column=task.label,
+            fix="Split so that the training part has two labels or more.",
+        )
+    texts = ready.examples.table.column(task.text).take(pa.array(rows)).to_pylist()
+    if name.startswith("tfidf") and not has_common_word(texts):
+        return DataError(
+            f"none of the {counted(len(rows), 'text')} of the training part (0.0%) shares a word with another, and "
+            "TF-IDF reads words of two texts or more",
+            file=file,
+            column=task.text,
+            fix="Give more texts, or take a baseline that does not read words.",
+        )
+    return None
+
+
+def _labels(ready: TextData, part: str) -> NDArray[np.int64]:
+    """Return the labels of a part, of the rows that have one."""
+    labels: Any = ready.datasets[part].labels
+    return labels[labels != IGNORED_LABEL].numpy()
 
 
 def _rows(ready: TextData, part: str) -> NDArray[np.int64]:

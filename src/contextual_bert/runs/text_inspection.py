@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from contextual_bert import inference, models, runs  # loaded when used: words are counted without transformers
 from contextual_bert.arrow_types import decoded, is_list, is_text
-from contextual_bert.context import canonical
 from contextual_bert.data import Split
 from contextual_bert.data.answers import find_answers
 from contextual_bert.data.text_audit import joined_words
-from contextual_bert.data.text_table import label_values
 from contextual_bert.errors import DataError, Message, place_of_row
 from contextual_bert.evaluation import has_grades
 from contextual_bert.nouns import counted
-from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_warnings
+from contextual_bert.runs.label_names import NUM_SHOWN, label_counts, label_names, label_warnings
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask
 
@@ -169,10 +167,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
         names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal, order=task.order)
     except DataError as error:
         return Look([], [*faults, f"error: {error}"])
-    counted = pc.value_counts(label_values(column).drop_null()).to_pylist()
-    counts = dict.fromkeys(names, 0)
-    for each in counted:
-        counts[canonical(each["values"])] += int(each["counts"])
+    counts = label_counts(column)
     if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)

@@ -99,6 +99,20 @@ def test_what_is_learned_follows_from_the_columns(ready: TextModelTask) -> None:
     assert ready.customers("test").tolist() == [readers[row] for row in dataset.example_ids.tolist()]  # pyright: ignore[reportOptionalMemberAccess]
 
 
+@pytest.mark.parametrize(("answer", "named"), [(None, "(none)"), ("word1", "word1")])
+def test_a_part_with_one_answer_is_named(recipe: Recipe, table: Path, answer: str | None, named: str) -> None:
+    read = pq.read_table(table)
+    changed = {
+        "passage": pa.array([f"word1 {text}" for text in read["passage"].to_pylist()]),
+        "answer": pa.array([answer] * read.num_rows, pa.string()),
+        "start": pa.array([None if answer is None else 0] * read.num_rows, pa.int64()),
+    }
+    one = pa.table({name: changed.get(name, read[name]) for name in read.column_names})
+    told = [line for line in prepare(recipe, source=one).lines() if "is the one answer" in line]
+    assert len(told) == 3
+    assert f"column 'answer': {named!r} is the one answer of the training part, of " in told[0]
+
+
 @pytest.mark.usefixtures("cells_of_one")
 def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: TextModelTask, finished: Path) -> None:
     test = ready.examples.table.take(pa.array(ready.split.rows("test")))

@@ -1,12 +1,16 @@
 """Fields that say something else in a part than in training: constant, rare or new values, other values."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
-from contextual_bert.runs.shifts import drift_line, encoded_rows, field_lines, name_drift
+from contextual_bert.runs import prepare
+from contextual_bert.runs.shifts import drift_line, encoded_rows, field_lines, name_drift, single_lines
+from contextual_bert.training import Recipe, SetCompletion
 
 SCHEMA = ContextSchema(
     features=(
@@ -103,3 +107,22 @@ def test_drift_beyond_chance_alone_is_named() -> None:
     assert said.startswith("items whose share changed most from training to test: 'i3' 2.")
     nothing = np.zeros(3, dtype=np.int64)
     assert drift_line(str, nothing, np.ones(3, dtype=np.int64), part="test", what="items") == []
+
+
+def test_a_part_with_a_single_name_is_told_with_its_consequence() -> None:
+    counts = {"train": {"coat": 9, "hat": 1}, "validation": {"hat": 1200}, "test": {"coat": 2}}
+    assert single_lines(counts, column="items", what="item") == [
+        "warning: column 'items': 'hat' is the one item of the validation part, of 1,200 (100.0%): "
+        "a choice by it rests on that item alone",
+        "warning: column 'items': 'coat' is the one item of the test part, of 2 (100.0%): "
+        "its figures are of that item alone",
+    ]
+
+
+def test_one_item_in_training_is_named(tmp_path: Path) -> None:
+    rows = [{"items": ["coat"], "part": "train"}] * 30 + [{"items": ["coat", "hat"], "part": "test"}] * 10
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "sets.parquet")
+    task = SetCompletion(items="items")
+    ready = prepare(Recipe(data=str(tmp_path / "sets.parquet"), task=task, split_column="part"))
+    (told,) = [line for line in ready.lines() if "is the one item" in line]
+    assert "column 'items': 'coat' is the one item of the training part, of 30 (100.0%)" in told

@@ -138,6 +138,30 @@ def test_one_customer_tells_nothing_of_leaks() -> None:
     assert about.startswith("Leaks cannot be tested: one customer")
 
 
+def test_what_a_context_gains_is_said_with_its_interval() -> None:
+    found = said(none=3.7, **{GSU: 3.2}, bag=3.6, bag_context=3.3, popularity=3.9)
+    (helped,) = [sentence for sentence in found if sentence.startswith("The context helps: ")]
+    assert "`global_state_update` beside `none` (-0.5000 [-0.5" in helped
+    assert "`bag_context` beside `bag` (-0.3000 [-0.3" in helped
+    assert not any("The context harms" in sentence for sentence in found)
+
+
+def test_baselines_alone_have_an_order_and_a_context() -> None:
+    order, helped = said(bag=3.6, bag_context=3.3)
+    assert order.startswith("By cross-entropy: `bag_context` (baseline) 3.300, `bag` (baseline) 3.600 (+0.3000")
+    assert helped.startswith("The context helps: `bag_context` beside `bag` (-0.3000 [")
+
+
+def test_only_what_is_trained_is_told_of_dropout() -> None:
+    """A counted baseline reads no setting of a training."""
+    recipes = {name: replace(PLAIN, conditioning=name) for name in ("popularity", "context_popularity")}
+    runs = [replace(run(name, nats), role="baseline") for name, nats in zip(recipes, (3.5, 3.7), strict=True)]
+    harm = findings(PairedRuns(runs), recipes)[-1]
+    assert harm.startswith("The context harms: `context_popularity` beside `popularity` (+0.2000 [")
+    assert "field_dropout" not in harm
+    assert "field_dropout" in said(bag=3.3, bag_context=3.6)[-1]
+
+
 def test_nothing_to_say_without_a_method() -> None:
     assert said(oracle=2.7) == []
 

@@ -150,7 +150,7 @@ def test_a_label_that_training_lacks_is_named() -> None:
     # The split is by row and does not depend on what is in the columns.
     assert int(make_split(RECIPE, table(verdict=verdicts)).rows("test")[0]) == test
     assert (
-        "warning: no row of the training part has the label so-so: it cannot be learned"
+        "warning: no row of the training part has the label so-so (4.8% of the test part): it cannot be learned"
         in inspected(verdict=verdicts).faults
     )
 

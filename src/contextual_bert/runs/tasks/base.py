@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import Trainer, TrainerCallback
 
-from contextual_bert.baselines.shares import Observations, ShareModel
+from contextual_bert.baselines.shares import PRIORS, Observations, ShareModel
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, ShuffledContext, Split
+from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores
 from contextual_bert.inference import set_index
 from contextual_bert.models import ContextualBertProcessor
@@ -110,6 +111,10 @@ class Task(PreparedData, ABC):
     def check(self, recipe: Recipe) -> None:
         """Raise ConfigurationError where a recipe cannot be had on these data: before a model is built."""
 
+    def unfit(self, recipe: Recipe) -> DataError | None:
+        """Return why a baseline cannot be fitted to the training part; None where it can."""
+        return None
+
     @abstractmethod
     def build_model(self, recipe: Recipe) -> nn.Module:
         """Build the model of a recipe, from a seeded start.
@@ -182,6 +187,10 @@ class Task(PreparedData, ABC):
         """Return the segments beside those of the context; ``index`` is the sequence of each scored row."""
         return {}
 
+    def unlearned_rows(self, part: str, scored: Scores) -> NDArray[np.bool_] | None:
+        """Return True for each scored row whose label training lacks; None where all that is scored is in training."""
+        return None
+
     def share_losses(self, part: str, scored: Scores, *, softmax_over: str) -> NDArray[np.float64] | None:
         """Return the loss of counted shares for each scored row, in nats; None where there are no classes to count.
 
@@ -198,9 +207,11 @@ class CountedTask(Task):
 
     Attributes:
         counted: the class of the baseline that is counted.
+        unseen_prior: as ``ShareModel`` has it.
     """
 
     counted: ClassVar[type[nn.Module] | None] = None
+    unseen_prior: ClassVar[float] = PRIORS[0]
 
     @abstractmethod
     def observations(self, dataset: SequenceDataset) -> Observations:
@@ -231,7 +242,7 @@ class CountedTask(Task):
     def log_shares(self, *, is_without_visible: bool) -> NDArray[np.float64]:
         """Return the logarithm of the share of each class, counted in training, the prior chosen on validation."""
         num_classes, num_reserved = self.num_classes
-        shares = ShareModel(num_classes, layout=(), num_reserved=num_reserved)
+        shares = ShareModel(num_classes, layout=(), num_reserved=num_reserved, unseen_prior=self.unseen_prior)
         validation = self.datasets.get("validation")
         shares.fit(
             self.observations(self.datasets["train"]),

@@ -1,5 +1,6 @@
 """Question answering: the piece of a text that answers a question, read in windows."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,15 +11,19 @@ from torch import nn
 from transformers import Trainer
 
 from contextual_bert.data import SequenceDataset
+from contextual_bert.data.answers import strings_of
 from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import EncodedQuestions, encode_questions, score_answers
 from contextual_bert.models import ContextualBertForQuestionAnswering
 from contextual_bert.runs.answer_objective import AnswerObjective
 from contextual_bert.runs.reporting import true_answers
+from contextual_bert.runs.shifts import single_lines
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import QuestionAnswering
+
+NO_ANSWER = "(none)"
 
 
 class QuestionAnsweringTask(TextModelTask):
@@ -37,6 +42,16 @@ class QuestionAnsweringTask(TextModelTask):
     def num_choices(self) -> int:
         """Return the places of the longest window."""
         return max(int(windows.sizes.max()) for windows in self.datasets.values())
+
+    def own_lines(self) -> list[str]:
+        """Return sentences on what was cut, on parts with a single answer, and on where the weights start."""
+        name = str(self.recipe.text_task.answer)
+        answers = strings_of(self.examples.table, name, complete=False)
+        counts = {
+            part: Counter((answers[row] or "").strip() or NO_ANSWER for row in self.split.rows(part))
+            for part in self.datasets
+        }
+        return [*super().own_lines(), *single_lines(counts, column=name, what="answer")]
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each window of a part, None where the table names none."""

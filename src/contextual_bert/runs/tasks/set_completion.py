@@ -26,7 +26,7 @@ from contextual_bert.runs.model_factory import build_model, check_possible, coun
 from contextual_bert.runs.next_table import item_lines, missing_items
 from contextual_bert.runs.registry import SET_BASELINES
 from contextual_bert.runs.run_schema import check_brought
-from contextual_bert.runs.shifts import counts_of, drift_line
+from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line, single_lines
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.unscored import unscored_items
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
@@ -159,6 +159,13 @@ class SetCompletionTask(CountedTask):
             policy=self.recipe.set_task.policy,
             customers=self.customers(part),
         )
+
+    def own_lines(self) -> list[str]:
+        """Return a sentence where the training part has a single item."""
+        (*names,) = self.processor.items.values
+        count = int((self.datasets[LEARNED].input_ids >= len(self.processor.items.reserved)).sum())
+        one = {LEARNED: {names[0]: count}} if len(names) == 1 else dict[str, Mapping[str, int]]()
+        return single_lines(one, column=self.recipe.set_task.items, what="item")
 
     def drift_lines(self, part: str) -> list[str]:
         """Return a sentence on the items whose share differs most between training and a part."""

@@ -14,7 +14,7 @@ from transformers import Trainer, TrainerCallback
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.baselines.label_model import LabelModel
-from contextual_bert.baselines.shares import Observations
+from contextual_bert.baselines.shares import UNSEEN_LABEL, Observations
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, ShuffledContext, Split, TextTable
 from contextual_bert.data.checked_columns import checked_column, text_column
@@ -33,6 +33,7 @@ from contextual_bert.runs.model_factory import attention_for, check_context, mod
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
+    LOGISTIC,
     TEXT_BASELINES,
     WITHOUT_BERT,
     WITHOUT_TOKENS,
@@ -50,6 +51,7 @@ from contextual_bert.runs.text_baselines import (
     config_of,
     contexts_as_text,
     processor_of,
+    unfit,
 )
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_starts import (
@@ -301,6 +303,10 @@ class TextModelTask(TextData, Task):
         if recipe.conditioning == CONTEXT_AS_TEXT:
             self._words  # noqa: B018  (a feature that cannot be said in words is found)
 
+    def unfit(self, recipe: Recipe) -> DataError | None:
+        """Return why a logistic regression cannot be fitted; None where it can, and of any other row."""
+        return unfit(self, recipe.conditioning) if recipe.conditioning in LOGISTIC else None
+
     def build_model(self, recipe: Recipe) -> nn.Module:
         """Build the model of a recipe, from its checkpoint, or a baseline.
 
@@ -456,6 +462,7 @@ class LabelModelTask(CountedTask, TextModelTask):
     """A task with a label for each text or word: what is scored, and the shares that are counted."""
 
     name_of_shares = "label shares"
+    unseen_prior = UNSEEN_LABEL
 
     @classmethod
     def known_fields(cls, model: Any, training: TextTable | None) -> dict[str, Any]:
@@ -504,6 +511,11 @@ class LabelModelTask(CountedTask, TextModelTask):
     def num_classes(self) -> tuple[int, int]:
         """Return the number of labels; none is reserved."""
         return len(self.labels), 0
+
+    def unlearned_rows(self, part: str, scored: Scores) -> NDArray[np.bool_] | None:
+        """Return True for each scored row whose label training lacks; None where there is none."""
+        is_unlearned = self.label_counts.numpy()[self.targets(part, scored)] == 0
+        return is_unlearned if is_unlearned.any() else None
 
     def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
         """Return the true labels."""
