@@ -338,6 +338,24 @@ def rendered(error: ContextualBertError, spelling: Spelling = in_python, *, plac
     return f"{text.removesuffix('.')}. {remark}" if remark else text
 
 
+def in_message(error: ContextualBertError) -> Message:
+    """Return an error as a text that names the settings that it names.
+
+    Example:
+        >>> error = ConfigurationError(Message("needs {time}", time=...), setting="split_by", value="time")
+        >>> in_message(error).spelled(lambda name, value: f"--{name}")
+        '--split_by needs --time'
+    """
+    settings: dict[str, object] = {}
+
+    def kept(name: str, value: object) -> str:
+        if settings.setdefault(name, value) is not value:
+            return in_python(name, value)  # one of two values stays in Python's spelling, as in ``joined``
+        return f"{{{name}}}"
+
+    return Message(rendered(error, kept), **settings)
+
+
 class ConfigurationError(ContextualBertError, ValueError):
     """A setting that cannot work: raised when the object is made, not when it is used.
 

@@ -22,7 +22,7 @@ from contextual_bert.context.row_numbers import clock_of
 from contextual_bert.context.seasons import DATE
 from contextual_bert.data import Audit, SetTable, Split, TextTable
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import DataError, TablePlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, TablePlace, UnknownNameError, did_you_mean, in_message, joined
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
 from contextual_bert.runs.prepared_data import make_split
@@ -248,7 +248,7 @@ def split_of(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) -> t
     except DataError as error:
         if error.column is not None and error.row is not None:
             raise
-        return None, f"features found in all rows, for the table cannot be split: {error}"
+        return None, joined("features found in all rows, for the table cannot be split: ", in_message(error))
     share = len(split.rows("train")) / len(split.assignment)
     of = f" of {split.column}" if split.column is not None else ""
     return split, f"features found in the training part ({share:.1%}) of the split by {split.by}{of} that train makes"

@@ -28,7 +28,8 @@ def label_names(
 ) -> tuple[str, ...]:
     """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
 
-    Whole numbers may be floats, as pandas has them where one is missing: 1.0 is the label "1". Grades may be halves.
+    Whole numbers may be floats, as pandas has them where one is missing: 1.0 is the label "1". Halves are labels, too,
+    and grades may be other fractions. A grade of ``order`` that is a number is named as the cells spell it.
 
     Args:
         column: the labels, or lists of tags.
@@ -67,7 +68,8 @@ def label_names(
         if fault is not None:
             row = None if is_list(column.type) else _row_of(fraction, values)
             raise DataError(fault[0], file=file, row=row, column=name, fix=fault[1])
-    stray = next((each for each in names if canonical(each) not in order), None) if order else None
+    spelt = _spelt_as_in_cells(order, [canonical(each) for each in names], file=file, column=name)
+    stray = next((each for each in names if canonical(each) not in spelt), None) if order else None
     if stray is not None:
         raise DataError(
             f"the label {canonical(stray)!r} is not in the order {some_labels(order)}",
@@ -80,7 +82,7 @@ def label_names(
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
     if order:
-        return tuple(order)
+        return spelt
     if not is_ordinal:
         return tuple(names)
     if not has_grades(names):
@@ -97,23 +99,51 @@ def label_names(
     grades = sorted(names, key=float)
     for low, high in pairwise(grades):
         if float(low) == float(high):
-            raise DataError(
-                f"the labels {low!r} and {high!r} are one number, and two grades of a scale",
-                file=file,
-                column=name,
-                fix=Message("Write each grade in one way, or leave {is_ordinal} out.", is_ordinal=NAME),
-            )
+            raise _two_spellings(low, high, file=file, column=name)
     return tuple(grades)
+
+
+def _spelt_as_in_cells(order: Sequence[str], names: Sequence[str], *, file: str, column: str) -> tuple[str, ...]:
+    """Return the grades of an order as the cells spell them: 1 as 1.0, where a cell is 1.0.
+
+    Raises:
+        DataError: cells that spell one grade in two ways.
+    """
+    grade_of = {number: grade for grade in order if (number := _number(grade)) is not None}
+    if len(grade_of) < len(order):  # words, or codes such as 10.1 and 10.10
+        return tuple(order)
+    spelt: dict[str, str] = {}
+    for name in names:
+        grade = grade_of.get(number) if (number := _number(name)) is not None else None
+        if grade is not None and spelt.setdefault(grade, name) != name:
+            raise _two_spellings(spelt[grade], name, file=file, column=column)
+    return tuple(spelt.get(grade, grade) for grade in order)
+
+
+def _number(name: str) -> float | None:
+    return float(name) if re.fullmatch(FLOAT, name) else None
+
+
+def _two_spellings(low: str, high: str, *, file: str, column: str) -> DataError:
+    return DataError(
+        f"the labels {low!r} and {high!r} are one number, and two grades of a scale",
+        file=file,
+        column=column,
+        fix=Message("Write each grade in one way, or leave {is_ordinal} out.", is_ordinal=NAME),
+    )
 
 
 def _fault_of_fraction(
     fraction: float | str, names: Sequence[object], num_values: int, *, is_ordinal: bool
 ) -> tuple[str, str] | None:
-    """Return why a number with a fraction is no label, and what to do. A grade is one where most grades occur twice."""
+    """Return why a number with a fraction is no label, and what to do; None of a grade.
+
+    A grade is one where most grades occur twice. Without an order it is a class where all are halves.
+    """
     is_grade = math.isfinite(float(fraction)) and (len(names) < 3 or 2 * len(names) <= num_values)
-    if is_ordinal and is_grade:
+    if is_grade and (is_ordinal or all((2 * float(str(each))).is_integer() for each in names)):
         return None
-    problem = f"the label {fraction} is no whole number: these are numbers and no classes"
+    problem = f"the label {fraction} is no whole number and no half grade: these are numbers and no classes"
     fix: str = "Give whole numbers or names, such as bins of the numbers"
     if is_ordinal and math.isfinite(float(fraction)):
         problem = f"{len(names):,} numbers, such as {fraction}, are no grades: hardly one occurs twice"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.conditioning import get_method
-from contextual_bert.errors import NAME, DataError, Message, TablePlace, joined
+from contextual_bert.errors import NAME, DataError, Message, TablePlace, in_message, joined
 from contextual_bert.evaluation import Interval, PairedRuns, Run, Scores, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean, recall_key
 from contextual_bert.evaluation.paper import PaperRow
@@ -262,8 +262,8 @@ def about_unfit(faults: Mapping[str, DataError]) -> list[str]:
     rows_of: dict[str, list[str]] = {}
     for name, fault in faults.items():
         place = TablePlace(column=fault.place.column) if isinstance(fault.place, TablePlace) else fault.place
-        rows_of.setdefault(str(fault.at(place)), []).append(f"`{name}`")
-    return [f"No figures of {', '.join(names)}: {why}" for why, names in rows_of.items()]
+        rows_of.setdefault(in_message(fault.at(place)), []).append(f"`{name}`")
+    return [joined(f"No figures of {', '.join(names)}: ", why) for why, names in rows_of.items()]
 
 
 def about_turned_orders(names: Sequence[str], paired: PairedRuns) -> list[str]:

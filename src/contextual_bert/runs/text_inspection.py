@@ -18,7 +18,7 @@ from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data import Split
 from contextual_bert.data.answers import find_answers
 from contextual_bert.data.text_audit import joined_words
-from contextual_bert.errors import DataError, Message, place_of_row
+from contextual_bert.errors import DataError, Message, in_message, joined, place_of_row
 from contextual_bert.evaluation import has_grades
 from contextual_bert.nouns import counted
 from contextual_bert.runs.label_names import NUM_SHOWN, label_counts, label_names, label_warnings
@@ -124,7 +124,7 @@ def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: "Con
     try:
         found = inference.encode_questions(table, processor, **columns, max_length=task.max_length)
     except DataError as error:
-        return Look([], [f"error: {error.moved(file=recipe.data, row=None)}"])
+        return Look([], [joined("error: ", in_message(error.moved(file=recipe.data, row=None)))])
     sizes = found.dataset.sizes
     return Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
 
@@ -166,7 +166,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
     try:
         names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal, order=task.order)
     except DataError as error:
-        return Look([], [*faults, f"error: {error}"])
+        return Look([], [*faults, joined("error: ", in_message(error))])
     counts = label_counts(column)
     if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.data import read_table
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, in_message
 from contextual_bert.runs.label_names import label_names, label_values, label_warnings
 
 
@@ -66,9 +66,33 @@ def test_labels_that_a_person_would_read_as_one() -> None:
 def test_half_grades_are_grades_in_the_order_of_the_numbers(values: list[object]) -> None:
     found = label_names(column(values * 3), "t.csv", "stars", is_ordinal=True)
     assert found == ("1", "1.5", "2.5", "9", "10")
-    words = r"row 4, column 'stars'.*no whole number.*or is_ordinal where they are grades of one scale;"
-    with pytest.raises(DataError, match=words):
+    assert set(label_names(column(values * 3), "t.csv", "stars")) == {*found}
+
+
+@pytest.mark.parametrize("values", [[1.2, 1.0, 3.0], ["1.2", "1", "3"]], ids=["float", "text"])
+def test_fractions_that_are_no_halves_are_grades_where_that_is_said(values: list[object]) -> None:
+    assert label_names(column(values * 3), "t.csv", "stars", is_ordinal=True) == ("1", "1.2", "3")
+    with pytest.raises(DataError, match=r"no half grade.*or is_ordinal where they are grades of one scale;") as caught:
         label_names(column(values * 3), "t.csv", "stars")
+    assert "or --ordinal where" in in_message(caught.value).spelled(lambda name, value: "--ordinal")
+
+
+@pytest.mark.parametrize(
+    ("cells", "spelt"),
+    [
+        (["0.5", "1.0", "1.5"], ("0.5", "1.0", "1.5", "2")),
+        ([0.5, 1.0, 1.5], ("0.5", "1", "1.5", "2")),
+    ],
+    ids=["text", "float"],
+)
+def test_an_order_of_numbers_names_grades_as_the_cells_spell_them(cells: list[object], spelt: tuple[str, ...]) -> None:
+    order = ("0.5", "1", "1.50", "2")
+    found = label_names(column(cells * 2), "t.csv", "stars", is_ordinal=True, order=order)
+    assert found == spelt
+    with pytest.raises(DataError, match=r"'1' and '1.0' are one number, and two grades"):
+        label_names(column(["1", "1.0", "2"]), "t.csv", "stars", is_ordinal=True, order=order)
+    codes = ("10.1", "10.10")
+    assert label_names(column([*codes]), "t.csv", "code", is_ordinal=True, order=codes) == codes
 
 
 def test_numbers_that_hardly_occur_twice_are_no_grades() -> None:
