@@ -43,7 +43,7 @@ TRY_MORE = Message(
 )
 WITHOUT_CONTEXT = Message(
     "Take the row without the context. Or leave out columns that change between training and test with {exclude}: "
-    "attribute measures what each is worth.",
+    "importance measures what each is worth.",
     exclude=NAME,
 )
 WITH_DROPOUT = Message(" {field_dropout} may reduce the harm.", field_dropout=0.1)
