@@ -36,7 +36,15 @@ from contextual_bert.context.seasons import DATE, PARTS, asked_parts
 from contextual_bert.context.spelling import DecimalMark
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import withholding
-from contextual_bert.errors import ConfigurationError, Message, SchemaError, TablePlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import (
+    NAME,
+    ConfigurationError,
+    Message,
+    SchemaError,
+    TablePlace,
+    UnknownNameError,
+    did_you_mean,
+)
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.nouns import counted
 
@@ -284,6 +292,7 @@ class InferredSchema:
     Args:
         schema: the context schema.
         notes: one note a column, in the order of the table.
+        absent: values that were named as missing ones, and that no cell of the context has.
 
     Example:
         >>> import pyarrow as pa
@@ -295,10 +304,16 @@ class InferredSchema:
 
     schema: ContextSchema
     notes: tuple[ColumnNote, ...]
+    absent: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
-        """Return warnings for the person who trains: values of single rows are named."""
-        return [f"warning: column {note.column!r}: {note.warning}" for note in self.notes if note.warning]
+        """Return warnings for the person who trains: values of single rows are named, and those of ``absent``."""
+        found = [f"warning: column {note.column!r}: {note.warning}" for note in self.notes if note.warning]
+        if self.absent:
+            listed = ", ".join(map(repr, self.absent))
+            told = f"warning: {{missing_values}} names {listed}, which no given cell of the context has"
+            found.append(Message(told, missing_values=NAME))
+        return found
 
     def remarks(self) -> list[str]:
         """Return a sentence a column of which something is no feature by default: running numbers, parts of dates."""
@@ -447,6 +462,7 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
     clock = clock_of(table, split_by=asked.time, candidates=candidates, date_formats=asked.date_formats)
     features: list[Feature] = []
     notes: list[ColumnNote] = []
+    absent = {*asked.missing_values}
     for column in table.column_names:
         # What is excluded may be texts of gigabytes, which are no one array.
         array = table[column] if column in exclude else table[column].combine_chunks()
@@ -461,6 +477,8 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
             others = everywhere[column].combine_chunks() if everywhere is not None and is_read else None
             whole = everywhere[column].combine_chunks() if everywhere is not None and wanted != "ignore" else array
             own = replace(own, missing_values=words_for(column, whole, asked.missing_values))
+            if column not in exclude:
+                absent -= {each for each in absent if _is_in(each, column, whole)}
             finding = find(column, array, wanted, own, everywhere=others)
             if wanted is None:
                 finding = without_running(column, array, finding, clock)
@@ -485,7 +503,8 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
                 remark=finding.remark,
             )
         )
-    return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
+    not_met = tuple(each for each in dict.fromkeys(asked.missing_values) if each in absent)
+    return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes), not_met)
 
 
 def check_named_columns(missing_values: Sequence[str], columns: Collection[str]) -> None:
@@ -524,6 +543,12 @@ def words_for(column: str, array: pa.Array, missing_values: Sequence[str]) -> tu
     shared = [value for _, sign, value in named if not sign]
     num_missing = count_missing(array) if shared else 0
     return (*own, *(each for each in shared if count_missing(unmarked(array, [each])) > num_missing))
+
+
+def _is_in(missing_value: str, column: str, array: pa.Array) -> bool:
+    """Return True if a cell of a column has the value that stands for a missing one."""
+    name, sign, value = missing_value.rpartition("=")
+    return (not sign or name == column) and count_missing(unmarked(array, [value])) > count_missing(array)
 
 
 def _pandas_indexes(table: pa.Table) -> set[str]:

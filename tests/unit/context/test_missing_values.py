@@ -90,6 +90,16 @@ def test_a_named_value_of_a_category_is_missing_and_of_a_list_is_refused() -> No
         infer_features(table, SchemaSettings(missing_values=("tags=a",)))
 
 
+def test_a_named_value_that_no_cell_has_is_told() -> None:
+    table = pa.table({"city": ["rome", "oslo", "?", None] * 20, "age": [20, 30, 999, 40] * 20, "id": ["zz", "?"] * 40})
+    named = ("city=?", "age=999", "999", "zz", "city=rom", "age=-1")
+    found = infer_features(table, SchemaSettings(exclude=("id",), missing_values=named))
+    assert found.absent == ("zz", "city=rom", "age=-1")
+    (told,) = (line for line in found.warnings() if "missing_values" in line)
+    assert told == "warning: missing_values names 'zz', 'city=rom', 'age=-1', which no given cell of the context has"
+    assert infer_features(table, SchemaSettings(missing_values=("city=?", "999"))).absent == ()
+
+
 def test_a_schema_that_does_not_know_a_named_value_is_refused() -> None:
     schema = infer_features(TABLE, SchemaSettings(missing_values=("age=999",))).schema
     for values, is_known in ((("age=999", "?"), True), (("age=-1",), False)):
