@@ -77,7 +77,8 @@ class GlobalStateSlot(StateSlot):
 class ReadState(BlockSlot):
     """Attention over a single vector is that vector's value: one dense layer a row, broadcast over the positions.
 
-    The LayerNorm has no parameters of its own, as Table 1 counts, but on a pretrained BERT, whose they are.
+    The LayerNorm has no parameters of its own, as Table 1 counts, but on a pretrained BERT, whose they are. Where a
+    block normalises what it reads, there is none: B is added to the stream.
     """
 
     point = "read"
@@ -87,16 +88,21 @@ class ReadState(BlockSlot):
         super().__init__()
         self.value = StateValue(sizes.hidden_size, sizes.hidden_size)
         self.dropout = nn.Dropout(sizes.dropout)
-        self.normalisation = nn.LayerNorm(
-            sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=sizes.has_pretrained_start
+        self.normalisation = (
+            nn.Identity()
+            if sizes.has_prenorm
+            else nn.LayerNorm(
+                sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=sizes.has_pretrained_start
+            )
         )
 
     @torch.no_grad()
-    def start_as_checkpoint(self, attention_norm: nn.LayerNorm) -> None:
+    def start_as_checkpoint(self, attention_norm: nn.LayerNorm | None) -> None:
         self.value.weight.zero_()
         self.value.bias.zero_()
-        self.normalisation.load_state_dict(attention_norm.state_dict())
-        attention_norm.reset_parameters()
+        if attention_norm is not None:
+            self.normalisation.load_state_dict(attention_norm.state_dict())
+            attention_norm.reset_parameters()
 
     def forward(self, hidden: Tensor, state: Tensor) -> Tensor:
         # B is one vector, so Dropout(B) is drawn once a row, not at each position (docs/decisions/007).

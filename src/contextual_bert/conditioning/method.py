@@ -33,6 +33,7 @@ class Sizes:
         dropout: probability of dropping a component where the paper writes Dropout.
         layer_norm_eps: added to the variance in every LayerNorm.
         has_pretrained_start: whether the modules are laid out so that the model can start as a pretrained BERT.
+        has_prenorm: whether a block normalises what it reads and adds to a stream that stays as it is.
         num_extra_layers: how many of the blocks, the last ones, are new on top of a pretrained BERT.
     """
 
@@ -45,6 +46,7 @@ class Sizes:
     dropout: float
     layer_norm_eps: float
     has_pretrained_start: bool = False
+    has_prenorm: bool = False
     num_extra_layers: int = 0
 
 
@@ -134,11 +136,12 @@ class BlockSlot(nn.Module):
     taken_over: ClassVar[tuple[str, ...]] = ()
     output_size: int | None = None  # None: the model's width
 
-    def start_as_checkpoint(self, attention_norm: nn.LayerNorm) -> None:
+    def start_as_checkpoint(self, attention_norm: nn.LayerNorm | None) -> None:
         """Leave the block's function as it is; called once, with BERT's weights in place.
 
         Args:
-            attention_norm: the LayerNorm after the block's self-attention, for a module that has to take it over.
+            attention_norm: the LayerNorm after the block's self-attention, for a module that has to take it over; None
+                where a block normalises in front of it.
         """
 
 

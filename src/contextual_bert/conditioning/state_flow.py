@@ -68,12 +68,17 @@ class ReadSequence(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.num_heads = sizes.num_heads
+        # A stream that blocks only add to grows from block to block.
+        self.normalisation = (
+            nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps) if sizes.has_prenorm else nn.Identity()
+        )
         self.query = nn.Linear(sizes.hidden_size, sizes.hidden_size)
         self.key = nn.Linear(sizes.hidden_size, sizes.hidden_size)
         self.value = nn.Linear(sizes.hidden_size, sizes.hidden_size)
         self.output = StateValue(sizes.hidden_size, sizes.hidden_size)
 
     def forward(self, state: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        hidden = self.normalisation(hidden)
         query, key, value = self.query(state.unsqueeze(1)), self.key(hidden), self.value(hidden)
         query, key, value = (each.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for each in (query, key, value))
         scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5

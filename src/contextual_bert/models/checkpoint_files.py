@@ -222,14 +222,11 @@ def pooling_of(checkpoint: str | Path) -> str:
     """
     if (own := own_config(checkpoint)) is not None:
         return own.classifier_pooling
-    try:
-        path = cached_file(str(checkpoint), "1_Pooling/config.json")
-    except OSError:
-        return "cls"
+    path = _file_of(checkpoint, "1_Pooling/config.json")
     if path is None:
-        return "cls"
+        return getattr(found_config(checkpoint, {}), "classifier_pooling", "cls")
     try:
-        modes = dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        modes = dict(json.loads(path.read_text(encoding="utf-8")))
     except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text",

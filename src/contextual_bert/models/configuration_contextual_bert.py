@@ -17,6 +17,7 @@ from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
 POOLINGS = ("cls", "mean")
+BLOCKS = ("bert", "modernbert")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 SIZES = (
@@ -60,6 +61,8 @@ class ContextualBertConfig(BertConfig):
         softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
             but ``reserved_token_ids``; "candidates", all but these and the items that the set shows.
         type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
+        backbone: what its blocks are: "bert" or "modernbert".
+        backbone_settings: fields of that architecture that BertConfig has not; ``from_checkpoint`` sets both.
         embedding_size: width of the embeddings where it is not that of the blocks: a layer maps them to it, and the
             masked-item head back. None: that of the blocks.
         pooler_act: activation of the pooler: "tanh", as in BERT, "relu" or "gelu".
@@ -102,6 +105,8 @@ class ContextualBertConfig(BertConfig):
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
     softmax_over: str = "vocabulary"
     type_vocab_size: int = 0
+    backbone: str = "bert"
+    backbone_settings: dict[str, Any] | None = None
     embedding_size: int | None = None
     pooler_act: str = "tanh"
     num_separators: int = 1
@@ -177,6 +182,7 @@ class ContextualBertConfig(BertConfig):
             "classifier_pooling": POOLINGS,
             "softmax_over": get_args(SoftmaxOver),
             "pooler_act": POOLER_ACTIVATIONS,
+            "backbone": BLOCKS,
         }
         for name, known in choices.items():
             value = getattr(self, name)
@@ -195,6 +201,16 @@ class ContextualBertConfig(BertConfig):
                 ),
                 setting="has_context_as_text",
                 value=True,
+            )
+        if self.backbone != "bert" and (self.backbone_settings is None or not self.has_position_embeddings):
+            raise ConfigurationError(
+                Message(
+                    "goes with {has_position_embeddings} and the backbone_settings of a checkpoint",
+                    has_position_embeddings=True,
+                ),
+                setting="backbone",
+                value=self.backbone,
+                fix="Take a checkpoint's: from_checkpoint, or is_from_scratch for its sizes alone.",
             )
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
@@ -283,6 +299,11 @@ class ContextualBertConfig(BertConfig):
         return tuple(FeatureLayout(**feature) for feature in self.context_features or ())
 
     @property
+    def has_position_table(self) -> bool:
+        """Return True if the embeddings know positions; ModernBERT's blocks rotate by them instead."""
+        return self.has_position_embeddings and self.backbone == "bert"
+
+    @property
     def reads_context(self) -> bool:
         """Return True if the context changes the output."""
         return bool(self.context_features) or self.has_context_as_text
@@ -336,6 +357,7 @@ class ContextualBertConfig(BertConfig):
             layer_norm_eps=self.layer_norm_eps,
             num_extra_layers=self.num_extra_layers,
             has_pretrained_start=self.has_pretrained_start,
+            has_prenorm=self.backbone != "bert",
         )
 
 

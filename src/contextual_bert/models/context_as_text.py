@@ -108,9 +108,20 @@ class ContextAsText(ContextualBertModel):
                 fix=Message("Cut the texts ({max_length}).", max_length=NAME),
             )
         kwargs["return_dict"] = True
+        back = None
+        if not self.config.has_position_table:
+            # Blocks that see a window of columns, not of places: what has no place goes behind the rest.
+            order = real.argsort(dim=1, descending=True, stable=True)
+            ids, real, places = (each.gather(1, order) for each in (ids, real, places))
+            token_type_ids = token_type_ids.gather(1, order) if token_type_ids is not None else None
+            back = order.argsort(dim=1)
+            if rows is not None:
+                in_row = rows // ids.shape[1]
+                rows = in_row * ids.shape[1] + back[in_row, rows % ids.shape[1]]
         outputs = super().forward(ids, real, None, token_type_ids, places, None, rows, **kwargs)
         if rows is None:
             hidden = cast(Tensor, outputs.last_hidden_state)
+            hidden = hidden if back is None else hidden.take_along_dim(back.unsqueeze(2), dim=1)
             outputs.last_hidden_state = cast(Any, torch.cat([hidden[:, :1], hidden[:, added + 1 :]], dim=1))
         return outputs
 

@@ -20,6 +20,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.candidates import MaskedScores, SoftmaxOver, exclude, excluded_ids, rank_targets
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
@@ -211,6 +212,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     }
 
     head_keys = ("cls.",)
+    head_parts = {"head": "cls.predictions.transform"}  # noqa: RUF012
     auto_class = AutoModelForMaskedLM
 
     def __init__(self, config: ContextualBertConfig) -> None:
@@ -223,6 +225,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             head.transform.dense = nn.Linear(config.hidden_size, config.embedding_size)
             head.transform.LayerNorm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
             head.decoder = nn.Linear(config.embedding_size, config.vocab_size)
+        transform = get_blocks(config.backbone).masked_lm_transform(config)
+        if transform is not None:
+            head.transform = transform
         if not config.has_head_layer_norm:
             head.transform.LayerNorm = nn.Identity()
         if not config.tie_word_embeddings:

@@ -11,25 +11,17 @@ Paper: Denk and Peleteiro Ramallo (2020), section 3, Figure 1.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoModel
-from transformers.activations import ACT2FN
-from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert.modeling_bert import (
-    BertLayer,
     BertLMPredictionHead,
     BertModel,
-    BertPooler,
     BertPreTrainedModel,
-    BertSelfAttention,
-    eager_attention_forward,
 )
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
@@ -40,6 +32,7 @@ from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSch
 from contextual_bert.context.forms import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.memory import memory_bytes
+from contextual_bert.models.backbones import ConditionedLayer, get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.learned_absence import LearnedAbsence
@@ -59,11 +52,12 @@ class ContextualBertEmbeddings(nn.Module):
         size = config.embedding_size or config.hidden_size
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
         self.position_embeddings = (
-            nn.Embedding(config.max_position_embeddings, size) if config.has_position_embeddings else None
+            nn.Embedding(config.max_position_embeddings, size) if config.has_position_table else None
         )
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
-        self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        settings = config.backbone_settings or {}
+        self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps, bias=settings.get("norm_bias", True))
+        self.dropout = nn.Dropout(settings.get("embedding_dropout", config.hidden_dropout_prob))
         self.projection = nn.Linear(size, config.hidden_size) if config.embedding_size is not None else None
 
     def forward(
@@ -94,62 +88,6 @@ class ContextualBertEmbeddings(nn.Module):
         return self.projection(embeddings) if self.projection is not None else embeddings
 
 
-class ContextualBertLayer(BertLayer):
-    """One block of Figure 1: self-attention, reading the state, feed-forward; each ends in add-and-norm.
-
-    The method's module, if it has one for this block, is entered at the point it names: ``attend``, ``read`` or
-    ``modulate``.
-    """
-
-    conditioning: Any  # BlockSlot, or None where `point` is None
-    is_causal = False  # for transformers' attention functions
-
-    def __init__(self, config: ContextualBertConfig, layer_idx: int) -> None:
-        super().__init__(config, layer_idx=layer_idx)
-        self.config = config
-        self.conditioning = config.method.block(config.sizes, layer_idx)
-        self.point = self.conditioning.point if self.conditioning is not None else None
-        if self.conditioning is not None and self.point == "attend":
-            del self.attention.self
-            if self.conditioning.output_size is not None:
-                self.attention.output.dense = nn.Linear(self.conditioning.output_size, config.hidden_size)
-
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        hidden: Tensor,
-        mask: Tensor | None = None,
-        state: Tensor | None = None,
-        rows: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Tensor:
-        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
-        read = self.conditioning(hidden, state, 0) if self.point == "modulate" else hidden
-        if self.point == "attend":
-            attended = self.conditioning(read, partial(self.attend, mask=mask, **kwargs), state)
-        else:
-            attended, _ = self.attention.self(read, attention_mask=mask, **kwargs)
-        if rows is not None:
-            # What follows treats each position by itself: each asked position is a sequence of length 1 from here on.
-            sets = rows.div(hidden.shape[1], rounding_mode="trunc")  # one node when exported; // makes ten
-            state = state.index_select(0, sets) if state is not None else None
-            attended, hidden = (each.flatten(0, 1).index_select(0, rows).unsqueeze(1) for each in (attended, hidden))
-        hidden = self.attention.output(attended, hidden)
-        if self.point == "read":
-            hidden = self.conditioning(hidden, state)
-        read = self.conditioning(hidden, state, 1) if self.point == "modulate" else hidden
-        hidden = self.output(self.intermediate(read), hidden)
-        return hidden.squeeze(1) if rows is not None else hidden
-
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **kwargs: Any) -> Tensor:
-        """The attention that ``attn_implementation`` names, as in BERT's: heads (batch, heads, length, head size) ->
-        (batch, length, heads * head size)."""
-        name: Any = self.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
-        attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
-        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
-        scaling = query.shape[-1] ** -0.5
-        return attention(self, query, key, value, mask, dropout=dropout, scaling=scaling, **kwargs)[0].flatten(2)
-
-
 class ContextualBertEncoder(nn.Module):
     """The stack of blocks, and the global state that travels beside the sequence."""
 
@@ -157,29 +95,33 @@ class ContextualBertEncoder(nn.Module):
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(ContextualBertLayer(config, index) for index in range(config.num_hidden_layers))
+        self.config, self.blocks = config, get_blocks(config.backbone)
+        self.layer = nn.ModuleList(self.blocks.layer(config, index) for index in range(config.num_hidden_layers))
+        self.final_norm = self.blocks.final_norm(config)
         self.conditioning = config.method.state(config.sizes)
 
     def forward(
         self,
         hidden: Tensor,
-        mask: Tensor | None,
+        real: Tensor | None,
         states: Sequence[Tensor],
         rows: Tensor | None = None,
         *,
-        real: Tensor | None = None,
+        position_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """``mask`` is what ``attn_implementation`` takes; ``real`` (batch, length) of 0 and 1, None: nothing padded."""
-        state = None
+        """``real``: (batch, length) of 0 and 1, None: nothing padded; or a mask that ``attn_implementation`` takes."""
+        state, inputs = None, self.blocks.layer_inputs(self.config, hidden, real, position_ids)
         for index, layer in enumerate(self.layer):
             if index < len(states):
                 state = states[index]
             elif self.conditioning is not None:
                 state = self.conditioning.transition(index - 1, state, hidden, real)
             is_last = index == len(self.layer) - 1
-            hidden = layer(hidden, mask, state, rows if is_last else None, **kwargs)
-        return hidden, state
+            hidden = layer(
+                hidden, inputs[index].mask, state, rows if is_last else None, **inputs[index].others, **kwargs
+            )
+        return self.final_norm(hidden) if self.final_norm is not None else hidden, state
 
     def states(self, context: ContextEmbedding | None, *, is_ahead: bool) -> tuple[Tensor, ...]:
         """The state of the first block; ``is_ahead``: of all blocks, unless the method's state reads the sequence."""
@@ -206,14 +148,15 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
 
     config: ContextualBertConfig  # pyright: ignore[reportIncompatibleVariableOverride]
     head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
+    head_parts: ClassVar[Mapping[str, str]] = {}  # parts of ModernBERT's heads -> what they are called here
     head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
     num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
     auto_class: ClassVar[Any] = AutoModel  # that finds the same head of other architectures
     has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
-    _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
-    _can_record_outputs = {"hidden_states": ContextualBertLayer, "attentions": BertSelfAttention}  # noqa: RUF012
+    _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer", "ContextualModernBertLayer"]  # noqa: RUF012
+    _can_record_outputs = {"hidden_states": ConditionedLayer, "attentions": [".attention.self", ".attn"]}  # noqa: RUF012
 
     def save_pretrained(self, save_directory: Any, *arguments: Any, **settings: Any) -> None:
         """Save as transformers does, in files with the mode of the umask: safetensors makes private ones."""
@@ -305,11 +248,12 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
                 module.draw_at_unit_scale()
             if isinstance(module, StateSlot):
                 module.start_as_checkpoint()
-            if isinstance(module, ContextualBertLayer) and module.conditioning is not None:
-                module.conditioning.start_as_checkpoint(module.attention.output.LayerNorm)
+            if isinstance(module, ConditionedLayer) and module.conditioning is not None:
+                module.conditioning.start_as_checkpoint(module.attention_norm)
             if isinstance(module, ContextualBertModel) and module.conditioning is not None:
                 separator, second = torch.tensor([[[self.config.eos_token_id]], [[1]]], device=self.device)
-                module.conditioning.start_as_checkpoint(module.embeddings(separator, position_ids=second)[0, 0])
+                places = {"position_ids": second} if self.config.has_position_table else {}
+                module.conditioning.start_as_checkpoint(module.embeddings(separator, **places)[0, 0])
 
 
 def check_memory(config: ContextualBertConfig) -> None:
@@ -387,7 +331,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         self.context_encoder = ContextEncoder(config.layout) if method.has_context else None
         self.conditioning = method.input(config.sizes)
         self.encoder = ContextualBertEncoder(config)
-        self.pooler = pooler(config) if has_pooler else None
+        self.pooler = get_blocks(config.backbone).pooler(config) if has_pooler else None
         self.post_init()
 
     @can_return_tuple
@@ -404,10 +348,12 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
     ) -> ContextualBertModelOutput:
         if (input_ids is None) == (inputs_embeds is None):
             raise ConfigurationError("Give either input_ids or inputs_embeds.")
-        embeddings = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
+        placed = position_ids if self.config.has_position_table or not self.config.has_position_embeddings else None
+        embeddings = self.embeddings(input_ids, token_type_ids, placed, inputs_embeds)
         has_all_states = bool(kwargs.get("output_hidden_states", self.config.output_hidden_states))
         kwargs["return_dict"] = True  # of this inner call, whatever the config says of the outer one
-        outputs = self.encode(embeddings, attention_mask, context, None if has_all_states else rows, **kwargs)
+        wanted = None if has_all_states else rows
+        outputs = self.encode(embeddings, attention_mask, context, wanted, position_ids, **kwargs)
         if self.pooler is not None and rows is None:
             outputs.pooler_output = self.pooler(outputs.last_hidden_state)
         if has_all_states and rows is not None:
@@ -430,6 +376,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         attention_mask: Tensor | None,
         context: Context | ContextState | None,
         rows: Tensor | None = None,
+        position_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> ContextualBertModelOutput:
         """From embedded items to hidden states: where the context enters. Called by ``forward``."""
@@ -454,8 +401,10 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             )
         if self.conditioning is not None:
             embeddings, attention_mask = self.conditioning(embeddings, attention_mask, embedded_context)
-        mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=attention_mask)
-        hidden, state = self.encoder(embeddings, mask, states, rows, real=attention_mask, **kwargs)
+        if position_ids is not None and added:
+            first = position_ids.new_zeros(()).expand(*position_ids.shape[:-1], added)
+            position_ids = torch.cat([first, position_ids + added], dim=-1)
+        hidden, state = self.encoder(embeddings, attention_mask, states, rows, position_ids=position_ids, **kwargs)
         return ContextualBertModelOutput(
             last_hidden_state=hidden if rows is not None else hidden[:, added:], state=state
         )
@@ -494,13 +443,6 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
                 f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}", fix="Give one context a row."
             )
         return embedded
-
-
-def pooler(config: ContextualBertConfig) -> BertPooler:
-    """BERT's pooler with the activation of the config."""
-    made = BertPooler(config)
-    made.activation = ACT2FN[config.pooler_act]
-    return made
 
 
 def warn_without_context(what: str) -> None:

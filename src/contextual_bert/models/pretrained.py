@@ -34,7 +34,8 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
 HEAD_KEY = "classifier."  # how the names of the weights of the layer that gives labels start
 OUTPUT_MATRIX = "cls.predictions.decoder.weight"
-OWN_FIELDS = ("embedding_size", "pooler_act")  # of a model of this package that is a plain one itself
+# Of a model of this package that is a plain one itself.
+OWN_FIELDS = ("embedding_size", "pooler_act", "backbone", "backbone_settings")
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
 HEAD_FIELDS = ("is_ordinal", "classifier_pooling")
 DROPOUTS = ("context_dropout", "field_dropout")
@@ -146,7 +147,7 @@ def converted_weights(
     )
     prefix = "" if plain.base_model is not plain else f"{plain.base_model_prefix}."
     weights = {f"{prefix}{name}": w for name, w in plain.state_dict().items() if name not in info["missing_keys"]}
-    return backbone.weights(weights, plain.config)
+    return backbone.weights(weights, plain.config, model_class.head_parts)
 
 
 def _draw_extra_blocks(model: Any) -> None:

@@ -14,6 +14,7 @@ from transformers import AutoModelForSequenceClassification
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.label_heads import OrdinalClassifier, start_at_shares
@@ -87,6 +88,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     """
 
     head_keys = ("classifier.", "bert.pooler.")
+    head_parts = {"head": "bert.pooler"}  # noqa: RUF012
     head_fields = ("is_ordinal", "classifier_pooling")
     auto_class = AutoModelForSequenceClassification
 
@@ -100,7 +102,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 setting="is_ordinal",
                 value=True,
             )
-        self.bert = text_encoder(config, has_pooler=config.classifier_pooling == "cls")
+        has_pooler = config.classifier_pooling == "cls" or get_blocks(config.backbone).pools_mean
+        self.bert = text_encoder(config, has_pooler=has_pooler)
         self.dropout = nn.Dropout(dropout_of(config))
         classifier = OrdinalClassifier if config.is_ordinal else nn.Linear
         self.classifier = classifier(config.hidden_size, num_labels)
@@ -137,7 +140,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
         given = cast(Tensor, input_ids if input_ids is not None else inputs_embeds)
         pooler: Any = self.bert.pooler
-        first = torch.arange(given.shape[0], device=given.device) * given.shape[1] if pooler is not None else None
+        reads_first = self.config.classifier_pooling == "cls"
+        first = torch.arange(given.shape[0], device=given.device) * given.shape[1] if reads_first else None
         outputs: ContextualBertModelOutput = self.bert(
             input_ids,
             attention_mask,
@@ -150,7 +154,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             **kwargs,
         )
         hidden = cast(Tensor, outputs.last_hidden_state)
-        pooled = mean_of_text(hidden, attention_mask) if pooler is None else pooler(hidden.unsqueeze(1))
+        pooled = hidden if reads_first else mean_of_text(hidden, attention_mask)
+        pooled = pooled if pooler is None else pooler(pooled.unsqueeze(1))
         logits = self.classifier(self.dropout(pooled))
         loss = self._loss(logits, labels, num_items_in_batch) if labels is not None else None
         return classified(outputs, logits, loss)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.modeling_contextual_bert import (
@@ -59,7 +60,7 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
         torch.Size([1, 3, 5])
     """
 
-    head_keys = ("classifier.",)
+    head_keys = ("classifier.", "head.")
     auto_class = AutoModelForTokenClassification
 
     def __init__(self, config: ContextualBertConfig) -> None:
@@ -67,6 +68,7 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
         self.loss_type = "ForTokenClassification"  # whatever a subclass is called
         self.bert = text_encoder(config)
         self.dropout = nn.Dropout(dropout_of(config))
+        self.head = get_blocks(config.backbone).token_head(config)
         self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
         self.post_init()
 
@@ -93,7 +95,8 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
             return_dict=True,
             **kwargs,
         )
-        logits = self.classifier(self.dropout(outputs.last_hidden_state))
+        hidden = self.head(outputs.last_hidden_state) if self.head is not None else outputs.last_hidden_state
+        logits = self.classifier(self.dropout(hidden))
         loss, cross_entropy = None, cast(Any, self.loss_function)
         if labels is not None:
             loss = cross_entropy(logits, labels, self.config, num_items_in_batch=num_items_in_batch)
@@ -128,7 +131,8 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
         torch.Size([1, 3])
     """
 
-    head_keys = ("qa_outputs.",)
+    head_keys = ("qa_outputs.", "head.")
+    head_parts = {"classifier": "qa_outputs"}  # noqa: RUF012
     num_segments = 2
     auto_class = AutoModelForQuestionAnswering
 
@@ -136,6 +140,7 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
         super().__init__(config)
         self.loss_type = "ForQuestionAnswering"  # whatever a subclass is called
         self.bert = text_encoder(config)
+        self.head = get_blocks(config.backbone).token_head(config)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
         self.post_init()
 
@@ -162,7 +167,8 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
             return_dict=True,
             **kwargs,
         )
-        start_logits, end_logits = self.qa_outputs(outputs.last_hidden_state).unbind(dim=-1)
+        hidden = self.head(outputs.last_hidden_state) if self.head is not None else outputs.last_hidden_state
+        start_logits, end_logits = self.qa_outputs(hidden).unbind(dim=-1)
         loss, cross_entropy = None, cast(Any, self.loss_function)
         if start_positions is not None and end_positions is not None:
             loss = cross_entropy(start_logits, end_logits, start_positions, end_positions)

@@ -51,7 +51,10 @@ def _check_start(method_name: str, model_type: str, auto_class: Any, model_class
         model = model_class.from_checkpoint(folder, schema=schema, conditioning=method_name).eval()
     backbone, prefix = BACKBONES[model_type], "" if plain.base_model is not plain else f"{plain.base_model_prefix}."
     of_base = model_class is ContextualBertModel
-    given = {backbone.name_of(f"{prefix}{key}").removeprefix("bert." if of_base else "") for key in plain.state_dict()}
+    given = {
+        backbone.name_of(f"{prefix}{key}", model_class.head_parts).removeprefix("bert." if of_base else "")
+        for key in plain.state_dict()
+    }
     given |= {key.removeprefix("bert.") if of_base else key for key in backbone.made}
     new = {key for key in model.state_dict().keys() - given if not is_added(key, model)}
     require(not new, f"{name}: new weights that contain neither 'conditioning.' nor 'context_encoder.': {new}")

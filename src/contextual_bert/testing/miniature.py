@@ -4,6 +4,9 @@ All weights are drawn anew from a generator, those that a method starts at zero 
 only where training begins. It knows no contract. Paper: section 4, in miniature.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
@@ -38,6 +41,7 @@ RECORDS: tuple[dict[str, Any], ...] = (
     {"sex": "nobody knows", "age": 70, "brands": []},  # unknown, empty, missing
     {"age": 33, "brands": ["b", "c", "a"], "style": [-0.75, 2.0]},
 )
+_MODEL_TYPE: ContextVar[str] = ContextVar("_MODEL_TYPE", default="bert")
 Model = TypeVar("Model", bound=PreTrainedModel)
 WEIGHT_SCALE = 0.2  # about 1 / sqrt(hidden): neither fades nor explodes from block to block
 
@@ -54,6 +58,16 @@ def miniature_schema() -> ContextSchema:
     )
 
 
+@contextmanager
+def blocks_of(model_type: str) -> Generator[None]:
+    """Let the contracts build their models of the blocks of another architecture."""
+    token = _MODEL_TYPE.set(model_type)
+    try:
+        yield
+    finally:
+        _MODEL_TYPE.reset(token)
+
+
 def miniature_config(method_name: str, **fields: Any) -> ContextualBertConfig:
     """Three blocks of width 32 without dropout; ``fields`` override."""
     sizes: dict[str, Any] = {
@@ -65,6 +79,9 @@ def miniature_config(method_name: str, **fields: Any) -> ContextualBertConfig:
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     }
+    if (model_type := _MODEL_TYPE.get()) != "bert":
+        found = BACKBONES[model_type].config_fields(miniature_plain_config(model_type))
+        sizes |= {name: found[name] for name in ("backbone", "backbone_settings")} | {"has_position_embeddings": True}
     return ContextualBertConfig.from_schema(miniature_schema(), conditioning=method_name, **(sizes | fields))
 
 

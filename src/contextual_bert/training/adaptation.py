@@ -47,7 +47,8 @@ def _check_own(model: Any) -> None:
 
 
 def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: float = 16, dropout: float = 0.0) -> Any:
-    """The model with low-rank changes of BERT's queries and values; of BERT nothing else is trained.
+    """The model with low-rank changes of BERT's queries and values (of ModernBERT's queries, keys and values, which are
+    one product); of BERT nothing else is trained.
 
     The PeftModel goes into any Trainer; afterwards ``merge_and_unload().save_pretrained(folder)`` gives an ordinary
     model of this package, which ``from_pretrained`` loads.
@@ -71,7 +72,7 @@ def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: floa
         r=rank,
         lora_alpha=alpha,
         lora_dropout=dropout,
-        target_modules=r".*\.attention\.self\.(query|value)",
+        target_modules=r".*\.(attention\.self\.(query|value)|attn\.Wqkv)",
         modules_to_save=_new_modules(model),
     )
     adapted = peft.get_peft_model(model, settings)

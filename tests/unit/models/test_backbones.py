@@ -10,12 +10,14 @@ from transformers import AlbertConfig, AutoModel, AutoModelForMaskedLM, AutoMode
 from contextual_bert import ContextualBertProcessor, TextPipeline
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.models import (
+    ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
     ContextualBertModel,
 )
 from contextual_bert.models.backbones import BACKBONES
+from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.testing import miniature_schema
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -119,3 +121,90 @@ def test_an_unknown_activation_of_the_pooler_is_refused(value: str, tmp_path: Pa
 def test_the_former_name_is_the_same() -> None:
     for each in (ContextualBertModel, ContextualBertProcessor):
         assert each.from_bert.__func__ is each.from_checkpoint.__func__  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def modernbert(folder: Path, auto_class: Any = AutoModel, **fields: Any) -> Any:
+    """Every second block sees two positions to either side."""
+    kinds = ["full_attention", "sliding_attention", "full_attention"]
+    return saved("modernbert", folder, auto_class, local_attention=4, layer_types=kinds, **fields)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_modernberts_blocks_see_what_they_see_in_transformers(implementation: str, tmp_path: Path) -> None:
+    plain = modernbert(tmp_path)
+    model = ContextualBertModel.from_checkpoint(tmp_path, conditioning="none").eval()
+    for each in (plain, model):
+        each.set_attn_implementation(implementation)
+    ids, mask = torch.arange(5, 23).view(2, 9), torch.ones(2, 9, dtype=torch.long)
+    mask[1, 6:] = 0
+    wanted: dict[str, Any] = {"output_hidden_states": True, "output_attentions": implementation == "eager"}
+    with torch.no_grad():
+        found, expected = model(ids, mask, **wanted), plain(ids, mask, **wanted)
+    real = mask.bool()
+    assert torch.equal(found.last_hidden_state[real], expected.last_hidden_state[real])
+    assert len(found.hidden_states) == len(expected.hidden_states) == 4
+    for ours, theirs in zip(found.hidden_states[:3], expected.hidden_states[:3], strict=True):
+        assert torch.equal(ours[real], theirs[real])
+    if implementation == "eager":
+        assert len(found.attentions) == 3
+        for ours, theirs in zip(found.attentions, expected.attentions, strict=True):
+            assert torch.equal(ours[0], theirs[0])
+
+
+def test_words_in_front_of_a_text_turn_its_positions_by_their_number(tmp_path: Path) -> None:
+    plain = modernbert(tmp_path)
+    model = ContextualBertForMaskedLM.from_checkpoint(tmp_path, conditioning="none", has_context_as_text=True).eval()
+    text = torch.tensor([[3, 7, 8, 9, 4], [3, 10, 11, 12, 4]])
+    words = torch.tensor([[11, 12], [13, -FIRST_WORD]]) + FIRST_WORD  # the second customer has one word
+    with torch.no_grad():
+        found = model.bert(text, torch.ones_like(text), {"sex": words}).last_hidden_state
+        for row, said in enumerate([[11, 12], [13]]):
+            whole = torch.tensor([[3, *said, model.config.eos_token_id, *text[row, 1:].tolist()]])
+            expected = plain(whole, torch.ones_like(whole)).last_hidden_state[0]
+            theirs = torch.cat([expected[:1], expected[len(said) + 2 :]])
+            torch.testing.assert_close(found[row], theirs, rtol=0, atol=1e-5)
+        hidden = torch.zeros_like(text).bool()
+        hidden[0, 1] = hidden[1, 3] = True
+        everywhere = model(text, torch.ones_like(text), {"sex": words}, logits_at="all").logits
+        asked = model(text, torch.ones_like(text), {"sex": words}, logits_at=hidden).logits
+    torch.testing.assert_close(asked, everywhere[hidden], rtol=0, atol=1e-5)
+
+
+def test_a_classifier_that_reads_the_mean_goes_on_reading_it(tmp_path: Path) -> None:
+    plain = modernbert(tmp_path, AutoModelForSequenceClassification, classifier_pooling="mean")
+    model = ContextualBertForSequenceClassification.from_checkpoint(tmp_path, schema=SCHEMA).eval()
+    assert model.config.classifier_pooling == pooling_of(tmp_path) == "mean"
+    with torch.no_grad():
+        torch.testing.assert_close(
+            model(IDS, torch.ones_like(IDS)).logits, plain(IDS, torch.ones_like(IDS)).logits, rtol=0, atol=1e-5
+        )
+
+
+def test_new_blocks_on_top_of_a_modernbert_see_all_positions(tmp_path: Path) -> None:
+    modernbert(tmp_path)
+    model = ContextualBertModel.from_checkpoint(tmp_path, schema=SCHEMA, conditioning="film", num_extra_layers=2)
+    kinds = [layer.attention_type for layer in model.encoder.layer]
+    assert kinds == ["full_attention", "sliding_attention", *["full_attention"] * 3]
+    cut = ContextualBertModel.from_checkpoint(tmp_path, schema=SCHEMA, conditioning="film", num_hidden_layers=2)
+    assert [layer.attention_type for layer in cut.encoder.layer] == kinds[:2]
+
+
+def test_dropouts_that_are_given_reach_a_modernberts_blocks(tmp_path: Path) -> None:
+    modernbert(tmp_path)
+    rates = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
+    model = ContextualBertModel.from_checkpoint(tmp_path, schema=SCHEMA, **rates)
+    block: Any = model.encoder.layer[0]
+    assert (block.mlp.drop.p, block.attn.attention_dropout) == (0.3, 0.2)
+
+
+def test_positions_that_are_stretched_are_refused(tmp_path: Path) -> None:
+    scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0}
+    saved("modernbert", tmp_path, rope_parameters={"full_attention": scaled, "sliding_attention": scaled})
+    with pytest.raises(CheckpointError, match=r"its rope_parameters of full_attention are of type 'linear'"):
+        ContextualBertModel.from_checkpoint(tmp_path, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("fields", [{"has_position_embeddings": True}, {"backbone_settings": {}}])
+def test_a_modernbert_of_sets_or_without_its_settings_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"backbone='modernbert' goes with has_position_embeddings=True"):
+        ContextualBertConfig(vocab_size=9, backbone="modernbert", **fields)

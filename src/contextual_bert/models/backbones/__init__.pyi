@@ -1,4 +1,13 @@
-from .backbone import Backbone
-from .registry import BACKBONES, REFUSED, get_backbone
+from .backbone import Backbone, Blocks, ConditionedLayer, LayerInput
+from .registry import BACKBONES, REFUSED, get_backbone, get_blocks
 
-__all__ = ["BACKBONES", "REFUSED", "Backbone", "get_backbone"]
+__all__ = [
+    "BACKBONES",
+    "REFUSED",
+    "Backbone",
+    "Blocks",
+    "ConditionedLayer",
+    "LayerInput",
+    "get_backbone",
+    "get_blocks",
+]

@@ -1,13 +1,15 @@
 """A backbone: an architecture of transformers that a model of this package can start from.
 
-It says how the fields and weights of a checkpoint are called here, and knows no method, no head and no tokenizer.
+It says how the fields and weights of a checkpoint are called here, and where the three slots enter its blocks. It
+knows no method and no tokenizer.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from contextual_bert.errors import CheckpointError
 
@@ -18,12 +20,43 @@ POSITIONS = "bert.embeddings.position_embeddings.weight"
 SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 
 
-class Backbone:
-    """Base class of backbones whose blocks are BERT's: attention, add-and-norm, feed-forward, add-and-norm.
+@dataclass(frozen=True)
+class LayerInput:
+    """Input of one block beside the hidden states: a mask, as ``attn_implementation`` takes it, and others by name."""
 
-    A checkpoint of one becomes a model of this package by other names; what it computes stays as it is, bit for bit.
+    mask: Tensor | None
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ConditionedLayer(nn.Module):
+    """A block with a method's module: attention, reading the state, feed-forward.
+
+    ``forward(hidden, mask, state, rows, **others)`` takes hidden states (batch, length, hidden), the mask and others of
+    its ``LayerInput``, a state or None; with ``rows``, into the flattened (batch * length), only these come out.
+    """
+
+    conditioning: Any  # BlockSlot, or None where `point` is None
+    point: str | None
+
+    def add_conditioning(self, config: Any, layer_idx: int) -> None:
+        """Add the module that the method of the config, if any, has for this block."""
+        self.conditioning = config.method.block(config.sizes, layer_idx)
+        self.point = self.conditioning.point if self.conditioning is not None else None
+
+    @property
+    def attention_norm(self) -> nn.LayerNorm | None:
+        """The LayerNorm after attention, which the reading of a state may take over; None in front of attention."""
+        raise NotImplementedError
+
+
+class Backbone:
+    """Base class of backbones. A checkpoint of one becomes a model of this package by other names; what it computes
+    stays as it is, bit for bit.
+
+    The blocks are BERT's unless ``name`` says otherwise.
 
     Attributes:
+        name: of the blocks, which ``ContextualBertConfig.backbone`` holds.
         model_types: what ``config.json`` calls the architecture.
         names: of the weights, as (pattern, replacement) for ``re.sub``, applied one after another; with none, they have
             BERT's names and are loaded as they are.
@@ -36,10 +69,11 @@ class Backbone:
 
     Example:
         >>> from contextual_bert.models.backbones import get_backbone
-        >>> get_backbone("distilbert").name_of("distilbert.transformer.layer.0.ffn.lin1.bias")
+        >>> get_backbone("distilbert").name_of("distilbert.transformer.layer.0.ffn.lin1.bias", {})
         'bert.encoder.layer.0.intermediate.dense.bias'
     """
 
+    name: ClassVar[str] = "bert"
     model_types: ClassVar[tuple[str, ...]] = ()
     names: ClassVar[tuple[tuple[str, str], ...]] = ()
     fields: ClassVar[Mapping[str, str]] = {}
@@ -61,20 +95,67 @@ class Backbone:
         named = {name: name for name in COMMON_FIELDS} | dict(self.fields)
         return {ours: getattr(config, theirs) for ours, theirs in named.items()} | dict(self.fixed_fields)
 
-    def name_of(self, weight: str) -> str:
-        """The name here of a checkpoint's weight."""
+    def name_of(self, weight: str, head: Mapping[str, str]) -> str:
+        """The name here of a checkpoint's weight.
+
+        Args:
+            weight: its name there.
+            head: what parts of a head that has the same names under several heads are called here.
+        """
         for pattern, replacement in self.names:
             weight = re.sub(pattern, replacement, weight)
         return weight
 
-    def weights(self, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
+    def weights(self, weights: Mapping[str, Tensor], config: Any, head: Mapping[str, str]) -> dict[str, Tensor]:
         """The weights of a checkpoint by their names here.
 
         Args:
             weights: by the names of the architecture.
             config: of the checkpoint.
+            head: as of ``name_of``.
         """
-        return {self.name_of(name): weight for name, weight in weights.items()}
+        return {self.name_of(name, head): weight for name, weight in weights.items()}
+
+
+class Blocks:
+    """Modules that a model of a ``ContextualBertConfig`` is built of, but for its embeddings."""
+
+    has_position_table: ClassVar[bool] = True  # else positions enter the blocks
+    pools_mean: ClassVar[bool] = False  # whether the pooler also reads the mean of a text
+    has_prenorm: ClassVar[bool] = False  # what a block adds goes into a stream that it normalises only to read it
+
+    def layer(self, config: Any, index: int) -> ConditionedLayer:
+        """The block of this index."""
+        raise NotImplementedError
+
+    def layer_inputs(
+        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None
+    ) -> Sequence[LayerInput]:
+        """The inputs of all blocks beside the hidden states.
+
+        Args:
+            config: of the model.
+            hidden: (batch, length, hidden) of the first block.
+            real: (batch, length) of 0 and 1, None where nothing is padded.
+            position_ids: (batch or 1, length), None where they are counted from 0.
+        """
+        raise NotImplementedError
+
+    def final_norm(self, config: Any) -> nn.Module | None:
+        """What follows the last block."""
+        return None
+
+    def pooler(self, config: Any) -> nn.Module:
+        """The module that makes (batch, hidden) of hidden states' first position."""
+        raise NotImplementedError
+
+    def masked_lm_transform(self, config: Any) -> nn.Module | None:
+        """What stands between the blocks and the output layer of hidden tokens; None: what BERT has there."""
+        return None
+
+    def token_head(self, config: Any) -> nn.Module | None:
+        """What stands between the blocks and the layer that labels tokens or finds spans."""
+        return None
 
 
 def refuse_activation(activation: str, *, head: str, checkpoint: object) -> None:

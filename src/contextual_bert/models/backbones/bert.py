@@ -1,9 +1,20 @@
-"""BERT: the architecture whose names are this package's own."""
+"""BERT: the architecture whose names are this package's own, and its blocks.
 
+Attention, feed-forward and initialisation are transformers'; what is here is where the context enters: Figure 1 of the
+paper.
+"""
+
+from functools import partial
 from typing import Any
 
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.bert.modeling_bert import BertLayer, BertPooler, eager_attention_forward
+
 from contextual_bert.errors import CheckpointError
-from contextual_bert.models.backbones.backbone import Backbone
+from contextual_bert.models.backbones.backbone import Backbone, Blocks, ConditionedLayer, LayerInput
 
 BERT_FIELDS = (
     "hidden_size",
@@ -38,3 +49,79 @@ class Bert(Backbone):
                 "cannot be taken over",
                 fix="Give one with absolute positions.",
             )
+
+
+class BertBlocks(Blocks):
+    """BERT's blocks, which normalise what they have added."""
+
+    def layer(self, config: Any, index: int) -> ConditionedLayer:
+        return ContextualBertLayer(config, index)
+
+    def layer_inputs(
+        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None
+    ) -> list[LayerInput]:
+        mask = create_bidirectional_mask(config=config, inputs_embeds=hidden, attention_mask=real)
+        return [LayerInput(mask)] * config.num_hidden_layers
+
+    def pooler(self, config: Any) -> nn.Module:
+        made = BertPooler(config)
+        made.activation = ACT2FN[config.pooler_act]
+        return made
+
+
+class ContextualBertLayer(ConditionedLayer, BertLayer):
+    """One block of Figure 1: self-attention, reading the state, feed-forward; each ends in add-and-norm.
+
+    The method's module, if it has one for this block, is entered at the point it names: ``attend``, ``read`` or
+    ``modulate``.
+    """
+
+    is_causal = False  # for transformers' attention functions
+
+    def __init__(self, config: Any, layer_idx: int) -> None:
+        BertLayer.__init__(self, config, layer_idx=layer_idx)
+        self.config = config
+        self.add_conditioning(config, layer_idx)
+        if self.conditioning is not None and self.point == "attend":
+            del self.attention.self
+            if self.conditioning.output_size is not None:
+                self.attention.output.dense = nn.Linear(self.conditioning.output_size, config.hidden_size)
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        hidden: Tensor,
+        mask: Tensor | None = None,
+        state: Tensor | None = None,
+        rows: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
+        read = self.conditioning(hidden, state, 0) if self.point == "modulate" else hidden
+        if self.point == "attend":
+            attended = self.conditioning(read, partial(self.attend, mask=mask, **kwargs), state)
+        else:
+            attended, _ = self.attention.self(read, attention_mask=mask, **kwargs)
+        if rows is not None:
+            # What follows treats each position by itself: each asked position is a sequence of length 1 from here on.
+            sets = rows.div(hidden.shape[1], rounding_mode="trunc")  # one node when exported; // makes ten
+            state = state.index_select(0, sets) if state is not None else None
+            attended, hidden = (each.flatten(0, 1).index_select(0, rows).unsqueeze(1) for each in (attended, hidden))
+        hidden = self.attention.output(attended, hidden)
+        if self.point == "read":
+            hidden = self.conditioning(hidden, state)
+        read = self.conditioning(hidden, state, 1) if self.point == "modulate" else hidden
+        hidden = self.output(self.intermediate(read), hidden)
+        return hidden.squeeze(1) if rows is not None else hidden
+
+    @property
+    def attention_norm(self) -> nn.LayerNorm:
+        return self.attention.output.LayerNorm
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **kwargs: Any) -> Tensor:
+        """The attention that ``attn_implementation`` names, as in BERT's: heads (batch, heads, length, head size) ->
+        (batch, length, heads * head size)."""
+        name: Any = self.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
+        attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
+        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        scaling = query.shape[-1] ** -0.5
+        return attention(self, query, key, value, mask, dropout=dropout, scaling=scaling, **kwargs)[0].flatten(2)

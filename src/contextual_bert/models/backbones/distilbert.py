@@ -48,8 +48,8 @@ class DistilBert(Backbone):
     made = (SEGMENTS,)
     has_segments = False
 
-    def weights(self, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
-        found = super().weights(weights, config)
+    def weights(self, weights: Mapping[str, Tensor], config: Any, head: Mapping[str, str]) -> dict[str, Tensor]:
+        found = super().weights(weights, config, head)
         if WORDS in found:
             found[SEGMENTS] = found[WORDS].new_zeros(2, config.dim)
         return found

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from contextual_bert.models.backbones.backbone import Backbone
-from contextual_bert.models.backbones.bert import Bert
+from contextual_bert.models.backbones.backbone import Backbone, Blocks
+from contextual_bert.models.backbones.bert import Bert, BertBlocks
 from contextual_bert.models.backbones.distilbert import DistilBert
 from contextual_bert.models.backbones.electra import Electra
+from contextual_bert.models.backbones.modernbert import ModernBert
 from contextual_bert.models.backbones.roberta import Roberta
 
 BACKBONES: Mapping[str, Backbone] = MappingProxyType(
     {
         model_type: backbone
-        for backbone in (Bert(), Roberta(), DistilBert(), Electra())
+        for backbone in (Bert(), Roberta(), DistilBert(), Electra(), ModernBert())
         for model_type in backbone.model_types
     }
 )
@@ -25,6 +26,20 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "deberta-v2": "its attention keeps positions apart from words",
     }
 )
+
+
+def get_blocks(name: str) -> Blocks:
+    """The blocks of a name that ``ContextualBertConfig.backbone`` may have.
+
+    Example:
+        >>> get_blocks("bert").has_prenorm
+        False
+    """
+    if name == "modernbert":
+        from contextual_bert.models.backbones.modernbert_blocks import ModernBertBlocks  # noqa: PLC0415
+
+        return ModernBertBlocks()
+    return BertBlocks()
 
 
 def get_backbone(model_type: str) -> Backbone | None:

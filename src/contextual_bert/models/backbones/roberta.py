@@ -41,8 +41,8 @@ class Roberta(Bert):
         found = super().config_fields(config)
         return found | {"max_position_embeddings": config.max_position_embeddings - first_position(config)}
 
-    def weights(self, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
-        found = super().weights(weights, config)
+    def weights(self, weights: Mapping[str, Tensor], config: Any, head: Mapping[str, str]) -> dict[str, Tensor]:
+        found = super().weights(weights, config, head)
         if POSITIONS in found:
             found[POSITIONS] = found[POSITIONS][first_position(config) :]
         if SEGMENTS in found:

@@ -1,0 +1,26 @@
+"""Every method in blocks that are not BERT's: the contracts that do not compare with BERT or with a set."""
+
+import pytest
+
+from contextual_bert.conditioning import METHODS
+from contextual_bert.testing import CONTRACTS
+from contextual_bert.testing.miniature import blocks_of
+
+# "bert" and "heads" of `none` compare with BERT's own class, "permutation" holds where nothing knows positions;
+# "checkpoint_start" goes through all architectures by itself, "compile" takes half a minute a method.
+HOLDING = [name for name in CONTRACTS if name not in ("bert", "heads", "permutation", "checkpoint_start", "compile")]
+
+
+PAIRS = [(contract, method) for contract in [*HOLDING, "heads"] for method in METHODS]
+
+
+@pytest.mark.parametrize(("contract", "method_name"), [pair for pair in PAIRS if pair != ("heads", "none")])
+def test_a_contract_holds_in_modernberts_blocks(contract: str, method_name: str) -> None:
+    with blocks_of("modernbert"):
+        CONTRACTS[contract](method_name)
+
+
+@pytest.mark.slow
+def test_modernberts_blocks_are_compiled() -> None:
+    with blocks_of("modernbert"):
+        CONTRACTS["compile"]("global_state_update")
