@@ -143,11 +143,14 @@ def weights_read(checkpoint: str | Path) -> Generator[None]:
         logging.set_verbosity(verbosity)
 
 
-def weight_shapes(checkpoint: str | Path) -> dict[str, tuple[int, ...]] | None:
+def weight_shapes(
+    checkpoint: str | Path, head_parts: Mapping[str, str] | None = None
+) -> dict[str, tuple[int, ...]] | None:
     """Return the shape of each weight of a checkpoint by its name, or None where they are not stored as safetensors.
 
     Args:
         checkpoint: folder or name on the Hub.
+        head_parts: of the model that it is loaded into: the names are then those of this package. None: its own.
 
     Raises:
         CheckpointError: a file of weights that is damaged.
@@ -164,7 +167,10 @@ def weight_shapes(checkpoint: str | Path) -> dict[str, tuple[int, ...]] | None:
                 found |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"{checkpoint}: its weights cannot be read: {error}") from error
-    return found
+    if head_parts is None or own_config(checkpoint) is not None:
+        return found
+    backbone = backbone_of(found_config(checkpoint, {}), checkpoint)
+    return {backbone.name_of(name, head_parts): shape for name, shape in found.items()}
 
 
 def has_masked_lm_head(checkpoint: str | Path) -> bool:

@@ -27,7 +27,11 @@ from contextual_bert.data import Split, TextTable
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
 from contextual_bert.inference.saved_files import holds_baseline
 from contextual_bert.manifest import check_manifest
-from contextual_bert.models import ContextFeatureExtractor, ContextualBertProcessor
+from contextual_bert.models import (
+    ContextFeatureExtractor,
+    ContextualBertForSequenceClassification,
+    ContextualBertProcessor,
+)
 from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.warm_start import context_config
 from contextual_bert.runs.label_names import some_labels
@@ -241,7 +245,7 @@ def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_poole
         except CheckpointError:
             return []  # building a model says what is amiss; a report of a finished study needs no weights
         return [] if has_head else [NO_MASKED_LM_HEAD.format(checkpoint=checkpoint)]
-    shapes = weight_shapes(checkpoint)
+    shapes = weight_shapes(checkpoint, ContextualBertForSequenceClassification.head_parts)
     if shapes is None:
         return []
     lines: list[str] = []

@@ -56,8 +56,9 @@ class TextTask(TaskSettings):
     checkpoint: Annotated[
         str | None,
         Option(
-            "With --text: folder of a checkpoint (BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA), its name on "
-            "the Hub, or a run on texts to go on from. Baselines such as tfidf, ngrams and popularity go without.",
+            "With --text: folder of a checkpoint (BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA, ModernBERT), "
+            "its name on the Hub, or a run on texts to go on from. Baselines such as tfidf, ngrams and popularity go "
+            "without.",
             MAIN,
             metavar="BERT",
             is_of_data=True,

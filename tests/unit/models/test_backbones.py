@@ -19,6 +19,7 @@ from contextual_bert.models import (
 from contextual_bert.models.backbones import BACKBONES
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.context_as_text import FIRST_WORD
+from contextual_bert.runs.text_starts import head_lines
 from contextual_bert.testing import miniature_schema
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew, miniature_plain_config
@@ -208,3 +209,19 @@ def test_positions_that_are_stretched_are_refused(tmp_path: Path) -> None:
 def test_a_modernbert_of_sets_or_without_its_settings_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"backbone='modernbert' goes with has_position_embeddings=True"):
         ContextualBertConfig(vocab_size=9, backbone="modernbert", **fields)
+
+
+@pytest.mark.parametrize("model_type", sorted(BACKBONES))
+def test_a_run_says_only_of_weights_that_are_not_there_that_they_start_at_random(
+    model_type: str, tmp_path: Path
+) -> None:
+    plain = saved(model_type, tmp_path / "head", AutoModelForSequenceClassification)
+    labels = [*plain.config.id2label.values()]
+    assert head_lines(str(tmp_path / "head"), head="sequence", labels=labels, reads_pooler=True) == []
+    others = head_lines(str(tmp_path / "head"), head="sequence", labels=["a", "b", "c"], reads_pooler=True)
+    assert len(others) == 1 and "Its own starts at random" in others[0]
+    saved(model_type, tmp_path / "words")
+    lines = head_lines(str(tmp_path / "words"), head="sequence", labels=["a", "b"], reads_pooler=True)
+    # ModernBERT reads hidden words and labels through the same layer.
+    assert len(lines) == (0 if model_type == "modernbert" else 1)
+    assert head_lines(str(tmp_path / "words"), head="masked_text", labels=[], reads_pooler=False) == []
