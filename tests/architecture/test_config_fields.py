@@ -34,7 +34,7 @@ def test_there_are_fields_to_check() -> None:
 
 
 def test_every_field_is_read() -> None:
-    paths = [path for folder in ("models", "conditioning") for path in sorted((SOURCE / folder).glob("*.py"))]
+    paths = [path for folder in ("models", "conditioning") for path in sorted((SOURCE / folder).rglob("*.py"))]
     source = text_of([path for path in paths if path != CONFIGURATION])
     read = {name for name in own_fields() if re.search(rf"\.{name}\b", source)}
     # A property of the config that the model reads hands its field on: `layout` says what `context_features` holds.

@@ -32,7 +32,7 @@ TOPICS = {
         *("candidates_of_pipelines", "context_as_text", "nonfinite", "onnx", "reserved_items", "shared_scoring"),
         "spelling",
     },
-    "models": {"backbones", "feature_names", "initialisation", "no_remote_code", "scores", "tokenization"},
+    "models": {"feature_names", "initialisation", "no_remote_code", "scores", "tokenization"},
     "runs": {
         *("asked_items", "chain_runs", "codes_as_spelt", "constant_features", "continued_texts", "damaged_runs"),
         *("lora_runs", "memory_runs", "own_task", "question_runs", "rare_values", "read_texts", "splits_by_time"),

@@ -224,7 +224,7 @@ class CannotBeLoaded(ReadState):
         (CannotBeLoaded, "save_and_load", "gives other logits"),
         (CannotBeLoaded, "heads", "the loaded model gives other outputs"),
         (MixesRows, "heads", "another context in row 0 changes other rows"),
-        (ForgetsToStart, "checkpoint_start", r"promises to keep BERT's function \(keeps_checkpoint\)"),
+        (ForgetsToStart, "checkpoint_start", r"promises the checkpoint's function \(keeps_checkpoint\)"),
     ],
 )
 def test_a_broken_block_is_caught(read: type[ReadState], contract: str, message: str) -> None:

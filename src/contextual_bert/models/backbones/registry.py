@@ -1,6 +1,7 @@
 """The backbones by the name that a checkpoint's config gives its architecture."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 
 from contextual_bert.models.backbones.backbone import Backbone, Blocks
@@ -35,10 +36,8 @@ def get_blocks(name: str) -> Blocks:
         >>> get_blocks("bert").has_prenorm
         False
     """
-    if name == "modernbert":
-        from contextual_bert.models.backbones.modernbert_blocks import ModernBertBlocks  # noqa: PLC0415
-
-        return ModernBertBlocks()
+    if name == "modernbert":  # whose layers of transformers are loaded when used
+        return import_module("contextual_bert.models.backbones.modernbert_blocks").ModernBertBlocks()
     return BertBlocks()
 
 
