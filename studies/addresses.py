@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.data import read_table, split_by_customer
 from contextual_bert.data.splits import PARTS
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.training import MaskedText
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard

@@ -22,6 +22,7 @@ from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.runs import Peers, SetCompletionTask, named_rows, prepare, study, table_rows
 from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert.training.recipe import Dtype
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 from studies.cards import TaskCard
@@ -66,7 +67,7 @@ def card(ready: SetCompletionTask) -> TaskCard:
     )
 
 
-def prepare_days(data: str, *, dtype: str = "float32") -> SetCompletionTask:
+def prepare_days(data: str, *, dtype: Dtype = "float32") -> SetCompletionTask:
     """Read and split the survey, its context scaled to the paper's 736 components."""
     recipe = Recipe(
         data=data,

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TAG_BASELINES
 from contextual_bert.data import Split, read_table, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.evaluation import Run, Scores
 from contextual_bert.evaluation.alignment import total_cost
 from contextual_bert.runs import Task
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TAG_BASELINES, training_of
+from contextual_bert.runs.registry import training_of
 from contextual_bert.runs.reporting import cluster_numbers
 from contextual_bert.runs.run_directory import is_complete
 from contextual_bert.runs.sweep import run_directory, train_missing

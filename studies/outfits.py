@@ -25,7 +25,7 @@ from contextual_bert.runs.registry import checked_epochs
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.world_files import OUTFITS_FILE, write_world
 from contextual_bert.training import SetCompletion
-from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.recipe import Device, Dtype, Recipe
 from studies.cards import TaskCard
 
 CARD = TaskCard(
@@ -179,8 +179,8 @@ def prepare_study(
     size: str = "small",
     world: str = "interactions",
     epochs: int | None = None,
-    device: str = "auto",
-    dtype: str = "bfloat16",
+    device: Device = "auto",
+    dtype: Dtype = "bfloat16",
 ) -> StudyData:
     """Draw the world and its outfits into ``folder``, or read them if they are there, and prepare them.
 

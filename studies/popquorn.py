@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT, LOGISTIC
 from contextual_bert.data import read_table
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT, LOGISTIC
 from contextual_bert.training import Classification
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard

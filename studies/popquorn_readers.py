@@ -8,7 +8,7 @@ No reader of the test is in training; its comments are. Pei and Jurgens (2023).
 from dataclasses import replace
 from pathlib import Path
 
-from contextual_bert.runs.registry import LOGISTIC
+from contextual_bert.baselines.names import LOGISTIC
 from contextual_bert.training import Classification, Recipe
 from studies.commands import run_command, text_command
 from studies.popquorn import COMMENT, DEMOGRAPHICS, GRADE, MAIN, POPULARITY, READER, TEXT, card, read

@@ -12,7 +12,7 @@ A run that is complete is not run again, an interrupted one goes on; --report-on
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -26,6 +26,9 @@ from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
 from studies.commands import RESULTS, Epochs, Reference, ReportOnly, Rows, run_command
 from studies.outfits import CARD, prepare_study, run_study
+
+if TYPE_CHECKING:
+    from contextual_bert.training.recipe import Device, Dtype
 
 
 def command(
@@ -59,7 +62,14 @@ def command(
     folder = output or RESULTS / f"table1-{size}-{world}"
     with resumable(folder):
         with working("drawing and reading the outfits"):
-            data = prepare_study(folder / "world", size=size, world=world, epochs=epochs, device=device, dtype=dtype)
+            data = prepare_study(
+                folder / "world",
+                size=size,
+                world=world,
+                epochs=epochs,
+                device=cast("Device", device),
+                dtype=cast("Dtype", dtype),
+            )
         remark(*CARD.lines(), *map(in_options, data.prepared.lines()))
         chosen = [*data.rows(split_commas(rows)).values()]
         found = run_study(

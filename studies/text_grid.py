@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from contextual_bert.runs.grid import as_row
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT, FITTED_BASELINES, TAG_BASELINES, training_of
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT, FITTED_BASELINES, TAG_BASELINES
+from contextual_bert.runs.registry import as_row, training_of
 from contextual_bert.training.recipe import Recipe
 
 METHODS = (

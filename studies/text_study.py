@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from contextual_bert.atomic_files import replacing_directory
+from contextual_bert.baselines.names import TEXT_BASELINES, baselines_of
 from contextual_bert.data import read_table, table_digest
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Run, Study
 from contextual_bert.runs import TextModelTask, prepare
 from contextual_bert.runs.grid import named_rows
-from contextual_bert.runs.registry import TEXT_BASELINES, check_jobs, checked_epochs
+from contextual_bert.runs.registry import check_jobs, checked_epochs
 from contextual_bert.runs.run_directory import START, WEIGHTS_FILE, is_complete
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.sweep import run_directory, train_missing
-from contextual_bert.runs.text_baselines import baselines_of
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 from studies.text_grid import RowSettings, text_rows

@@ -25,6 +25,9 @@ TRAINING = "Training"
 GROUPS = (MAIN, SPLIT, CONTEXT, SETS, TEXTS, FILE, TRAINING)
 
 Form = Literal["value", "flag", "names", "texts", "pairs", "path"]
+Named = Literal[
+    "table", "file", "run", "run of sets", "run of sets or export", "model of labels", "model of words", "checkpoint"
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Option:
         metavar: what stands for the value; "" is the list of the allowed words, or the name of the type.
         form: how it is typed. "names" is a list with commas, or an option that is repeated; "texts" are values that
             may hold commas; "pairs" are NAME=VALUE. None follows from the field's type.
+        names: what has to be there under the value, where it is a path.
         minimum, maximum: the smallest and the largest value, where there is one.
         has_default: False where ``--help`` names no default, because the command finds one.
         is_of_data: the option says what is read, so that commands before a training have it, too.
@@ -52,6 +56,7 @@ class Option:
     name: str = ""
     metavar: str = ""
     form: Form | None = None
+    names: Named | None = None
     minimum: int | float | None = None
     maximum: int | float | None = None
     has_default: bool = True
@@ -138,10 +143,10 @@ def declared_options(settings: type) -> Mapping[str, DeclaredOption]:
 
 
 def check_declared(settings: object) -> None:
-    """Check the fields of a dataclass by what they declare: the words of a ``Literal``, the bounds of an ``Option``.
+    """Check the fields of a dataclass by what they declare: columns, words of a ``Literal``, bounds of an ``Option``.
 
     Raises:
-        ConfigurationError: a word that is unknown, or a number out of bounds.
+        ConfigurationError: a column without a name, a word that is unknown, or a number out of bounds.
 
     Example:
         >>> @dataclasses.dataclass
@@ -153,6 +158,9 @@ def check_declared(settings: object) -> None:
         value, option = getattr(settings, name), declared.option
         if value is None:
             continue
+        if option.metavar == "COLUMN" or declared.form == "names":
+            _check_names(name, value, is_list=declared.form == "names")
+            continue
         if declared.words and not declared.is_number_or_word and value not in declared.words:
             raise ConfigurationError(
                 "is unknown", setting=name, value=value, allowed=did_you_mean(value, declared.words)
@@ -160,6 +168,14 @@ def check_declared(settings: object) -> None:
         is_below = option.minimum is not None and value < option.minimum
         if is_below or (option.maximum is not None and value > option.maximum):
             raise ConfigurationError("is not allowed", setting=name, value=value, fix=f"Give {option.bounds}.")
+
+
+def _check_names(setting: str, value: Any, *, is_list: bool) -> None:
+    """Raise ConfigurationError unless a value is a name, or a list of names."""
+    names: tuple[object, ...] = tuple(value) if is_list and not isinstance(value, str) else (value,)
+    if not all(isinstance(each, str) and each.strip() for each in names):
+        fix = "Give names that are no empty texts." if is_list else "Give the name of a column."
+        raise ConfigurationError("is not allowed", setting=setting, value=value, fix=fix)
 
 
 def _declared(name: str, hint: Any, option: Option, default: object) -> DeclaredOption:

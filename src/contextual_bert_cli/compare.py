@@ -14,7 +14,6 @@ from contextual_bert_cli.output import calm_transformers, next_commands, remark,
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     check_apart,
-    check_tables,
     method_of_start,
     recipe_of,
 )
@@ -77,35 +76,44 @@ def command(
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     calm_transformers()
-    check_tables(data)
-    from contextual_bert.runs.registry import PAPER_METHODS
+    from contextual_bert.conditioning.registry import PAPER_METHODS
+    from contextual_bert.errors import SettingPlace, UnknownNameError
+    from contextual_bert.runs.registry import as_row, check_read, check_recipe, check_study, keeps_weights
+    from contextual_bert.training.recipe_checks import check_conditioning
 
     checkpoint, seed = given["checkpoint"], given["seed"]
+    base = recipe_of({**given, "data": data, "conditioning": "none"})
+    for option, given_names in {
+        "--conditioning": split_commas(conditioning),
+        "--baselines": split_commas(baselines),
+    }.items():
+        for name in given_names:
+            try:
+                check_conditioning(name, task=base.task)
+            except UnknownNameError as error:
+                raise error.at(SettingPlace(option)) from None
     method = method_of_start(checkpoint)
     methods = (method,) if method is not None else PAPER_METHODS
     if split_commas(baselines) and given["text"] is not None and checkpoint is None:
         methods = ()  # without a checkpoint only baselines can be had
     names = [*dict.fromkeys((*(split_commas(conditioning) or methods), *split_commas(baselines)))]
-    base = recipe_of({**given, "data": data, "conditioning": names[0]})
-    check_tables(data, base.validation_data, base.test_data)
+    recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
+    check_read(base, recipes)
+    reference = reference or (method if method in names else "none" if "none" in names else names[0])
+    check_study(recipes, reference=reference)
     if jobs > 1:
         from contextual_bert.runs.processes import start_imports
 
         start_imports()
+    for recipe in recipes[::seeds]:
+        check_recipe(recipe)
 
-    from contextual_bert.runs import Peers, as_row, prepare, study
-    from contextual_bert.runs.registry import check_read, check_recipe, check_study, keeps_weights
+    from contextual_bert.runs import Peers, prepare, study
     from contextual_bert.runs.run_directory import clear_run
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.sweep import run_directory
     from contextual_bert.training import counting
 
-    recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
-    check_read(base, recipes)
-    reference = reference or (method if method in names else "none" if "none" in names else names[0])
-    check_study(recipes, reference=reference)
-    for recipe in recipes[::seeds]:
-        check_recipe(recipe)
     if overwrite:
         check_apart([checkpoint], [run_directory(output, recipe) for recipe in recipes])
     with resumable(output):

@@ -11,9 +11,11 @@ import typer
 
 from contextual_bert.nouns import counted
 from contextual_bert_cli import options
-from contextual_bert_cli.option_values import amount_of, checked_format, condition_of, split_commas
+from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.inputs import check_columns, checking, one_of
+from contextual_bert_cli.option_values import amount_of, condition_of, split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
-from contextual_bert_cli.pipelines import check_folder, load_pipeline
+from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets, reading_over, separator_of
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
@@ -228,6 +230,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
+            callback=checking("table"),
             help=f"The shop's table, one row an item, for the options below: {options.DATA_FORMATS}. --delimiter to "
             "--missing-value say how it, and --data, are written; left out, --data is as the run's table was.",
         ),
@@ -264,7 +267,7 @@ def command(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(metavar="auto|exact|beam|gibbs", help="With --joint: how to search (default auto)."),
+        typer.Option(**one_of(("auto", "exact", "beam", "gibbs")), help="With --joint: how to search (default auto)."),
     ] = None,
     max_forward_passes: Annotated[
         int | None, typer.Option(min=1, help="With --joint: partial sets the search puts through the model (1000).")
@@ -274,11 +277,20 @@ def command(
     ] = None,
     queries: Annotated[
         Path | None,
-        typer.Option("--input", metavar="FILE", help="Many queries, one JSON object a line; answers are JSON Lines."),
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            callback=checking("file"),
+            help="Many queries, one JSON object a line; answers are JSON Lines.",
+        ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"Complete all rows of a table into --output: {options.DATA_FORMATS}."),
+        typer.Option(
+            metavar="FILE",
+            callback=checking("table"),
+            help=f"Complete all rows of a table into --output: {options.DATA_FORMATS}.",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -314,7 +326,7 @@ def command(
         typer.Option(min=1, help="With --ray: processes, each with a CPU, or a GPU (default: what the cluster has)."),
     ] = None,
     output_format: Annotated[
-        str, typer.Option("--format", metavar="table|json", help="How to print the answer to one query.")
+        str, typer.Option("--format", **one_of(("table", "json")), help="How to print the answer to one query.")
     ] = "table",
     batch_size: Annotated[int, typer.Option(min=1, help="Queries a forward pass.")] = 256,
     device: options.Device = "auto",
@@ -326,7 +338,6 @@ def command(
     from contextual_bert.inference.saved_files import trained_sets
 
     calm_transformers()
-    checked_format(output_format, ("table", "json"))
     if [items, queries, data].count(None) != 2:
         raise ConfigurationError(
             "Give one of --set 'a,b,[MASK]' for one query, --input FILE.jsonl for many, --data FILE for a table."
@@ -341,7 +352,7 @@ def command(
         raise ConfigurationError(
             "--joint belongs to --set and --input", fix="With --data each blank is filled by itself."
         )
-    check_folder(directory, takes_exports=True)
+    load_arrow()
     check_reads(choices, ("catalogue", "data"))
     reading = reading_of(choices)
     cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)
@@ -384,14 +395,16 @@ def command(
             '[...], "context": {...}, "allow": [...], "max_price": 80}.',
         )
     if data is not None and output is not None:
-        from contextual_bert.inference.tables.bulk import BulkSettings
-
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
         keys = trained.group_by if group_by is None else split_commas(group_by)
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else trained.separator
         columns = {"items": item_column or trained.items or "items", "separator": in_cells}
+        own = reading_over(reading_of_sets(trained, directory), choices)
+        check_columns(data, (columns["items"], *keys, *split_commas(keep)), settings=own)
+        from contextual_bert.inference.tables.bulk import BulkSettings
+
         bulk = BulkSettings(
             **columns,
             group_by=keys,
@@ -399,7 +412,7 @@ def command(
             constraints=settings,
             top_k=top,
             batch_size=batch_size,
-            reading=reading_over(reading_of_sets(trained, directory), choices),
+            reading=own,
             catalogue_reading=reading,
         )
         complete_rows(

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert_cli import options
+from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.inputs import check_columns
+from contextual_bert_cli.option_values import number_or_all, split_commas
 from contextual_bert_cli.output import (
     calm_transformers,
     check_output_path,
@@ -16,9 +19,8 @@ from contextual_bert_cli.output import (
     show_json_text,
     show_text,
 )
-from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
-from contextual_bert_cli.recipes import check_reads, check_tables, evaluation_overrides, use_of
+from contextual_bert_cli.recipes import check_reads, evaluation_overrides, use_of
 
 EXAMPLE = """\b
 Example:
@@ -52,27 +54,23 @@ def command(
     given: Mapping[str, Any],
 ) -> None:
     """Rank each item, masked once, or each label among all: cross-entropy, recall, MRR, with intervals, by segment."""
-    from contextual_bert_cli.option_values import checked_format, checked_part, number_or_all
-
     calm_transformers()
-    checked_format(output_format)
     check_output_path(output)
-    checked_part(part)
-    check_folder(directory)
+    load_arrow()
     from contextual_bert.runs.run_directory import finished_run
 
     run = finished_run(directory)
     check_reads({**given, "data": data}, ("data",))
-    if data is not None:
-        check_tables(data)
+    asked = {"data": data, "split": split, "items": items, "customer": customer}
+    overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
+    reading = overrides.get("reading", run.recipe.reading)
+    check_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
+    if scored_tokens is not None:
+        overrides["scored_tokens"] = number_or_all(scored_tokens, option="--scored-tokens")
 
     from contextual_bert.runs.evaluation import evaluate_run
     from contextual_bert.training import counting
 
-    asked = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
-    if scored_tokens is not None:
-        overrides["scored_tokens"] = number_or_all(scored_tokens, option="--scored-tokens")
     with counting("scoring") as progress:
         found = evaluate_run(
             run,

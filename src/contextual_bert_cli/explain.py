@@ -5,10 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert_cli import options
+from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.complete import QUERY_OPTIONS, items_of
-from contextual_bert_cli.option_values import checked_format
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
-from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.records import at_options, read_context
 
 EXAMPLE = """\b
@@ -19,7 +18,7 @@ Example:
 
 
 def command(
-    directory: options.RunDirectory,
+    directory: options.RunOfSets,
     *,
     items: Annotated[
         str,
@@ -50,9 +49,8 @@ def command(
     """Say which fields of the context made an item as probable as it is, which items, and what others would get."""
     from contextual_bert.inference.saved_files import trained_sets
 
-    check_folder(directory)
+    load_arrow()
     calm_transformers()
-    checked_format(output_format)
     between = separator or trained_sets(directory).separator
     query: dict[str, Any] = {"items": items_of(items, between), "context": read_context(context), "repeats": repeats}
 

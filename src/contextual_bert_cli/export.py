@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.option_values import checked_format
+from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.inputs import one_of
 from contextual_bert_cli.output import calm_transformers, check_output_path, remark, working
-from contextual_bert_cli.pipelines import check_folder
 
 if TYPE_CHECKING:
     from contextual_bert.inference.exported.completion_graph import OutputMatrix
@@ -21,21 +21,20 @@ Example:
 
 
 def command(
-    directory: options.RunDirectory,
+    directory: options.RunOfSets,
     *,
-    output_format: Annotated[str, typer.Option("--format", metavar="onnx", help="What to write.")] = "onnx",
+    output_format: Annotated[str, typer.Option("--format", **one_of(("onnx",)), help="What to write.")] = "onnx",
     output: Annotated[
         Path | None, typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder to write to; default: RUN/onnx.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="The most proposals a [MASK] that can be asked later.")] = 10,
     output_matrix: Annotated[
-        str, typer.Option(metavar="float32|int8", help="int8: the output product reads a quarter of the memory.")
+        str, typer.Option(**one_of(("float32", "int8")), help="int8: the output product reads a quarter of the memory.")
     ] = "float32",
 ) -> None:
     """Write a run as ONNX: top-k and constraints inside the graph, and compare the graph with the model."""
     calm_transformers()
-    checked_format(output_format, ("onnx",))
-    check_folder(directory)
+    load_arrow()
     from contextual_bert.runs.run_directory import load_recipe
 
     load_recipe(directory)

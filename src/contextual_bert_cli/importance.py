@@ -7,6 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert_cli import options
+from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.inputs import check_columns, one_of
+from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import (
     calm_transformers,
     check_output_path,
@@ -16,9 +19,8 @@ from contextual_bert_cli.output import (
     show_json_text,
     show_text,
 )
-from contextual_bert_cli.pipelines import check_folder
 from contextual_bert_cli.recipe_options import READING, typed, with_recipe_options
-from contextual_bert_cli.recipes import check_reads, check_tables, evaluation_overrides
+from contextual_bert_cli.recipes import check_reads, evaluation_overrides
 
 EXAMPLE = """\b
 Example:
@@ -44,7 +46,7 @@ def command(
     replace: Annotated[
         str,
         typer.Option(
-            metavar="permute|missing",
+            **one_of(("permute", "missing")),
             help="What each feature is replaced by: the value of another row, or the state missing, which also judges "
             "a feature that is the same in every row.",
         ),
@@ -65,32 +67,29 @@ def command(
 ) -> None:
     """Permute each feature among the sets or texts, or take it away: how much worse the run gets, with intervals."""
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert_cli.option_values import checked, checked_format, checked_part
 
     calm_transformers()
-    checked_format(output_format)
     check_output_path(output)
-    checked_part(part)
-    checked(replace, ("permute", "missing"), option="--replace")
     if replace == "missing" and permutations > 1:
         raise ConfigurationError(
             f"--permutations {permutations} is for --replace permute: what is missing is so once",
             fix="Leave one of the two out.",
         )
-    check_folder(directory)
+    load_arrow()
     check_reads({**given, "data": data}, ("data",))
-    if data is not None:
-        check_tables(data)
     from contextual_bert.runs.run_directory import finished_run
 
     run = finished_run(directory)
+
+    asked = {"data": data, "split": split, "items": items, "customer": customer}
+    overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
+    reading = overrides.get("reading", run.recipe.reading)
+    check_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
 
     from contextual_bert.runs.permutation_importance import ablate_features, permute_features
     from contextual_bert.runs.report_files import write_importance
     from contextual_bert.training import counting
 
-    asked = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
     with counting(f"scoring with each feature {'permuted' if replace == 'permute' else 'missing'}") as progress:
         how: dict[str, Any] = {
             "overrides": {**overrides, "device": device, "dtype": dtype},

@@ -15,7 +15,6 @@ from contextual_bert_cli.output import calm_transformers, next_commands, remark,
 from contextual_bert_cli.recipe_options import data_options, with_recipe_options
 from contextual_bert_cli.recipes import (
     CHECKPOINT,
-    check_tables,
     free_folder,
     hidden_words_lines,
     method_of_start,
@@ -69,10 +68,8 @@ def command(
         raise ConfigurationError(
             f"--sensitive marks features, and {checkpoint} brings them as they are", fix="Leave it out."
         )
-    check_tables(data)
     load_arrow()
     recipe = recipe_of(choices, has_checkpoint=checkpoint is not None)
-    check_tables(data, recipe.validation_data, recipe.test_data)
     calm_transformers()
     with working(f"reading {data}"):
         from contextual_bert.runs.inspection import inspect_table

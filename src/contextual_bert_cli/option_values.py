@@ -23,29 +23,6 @@ FORMS = (
 )
 
 
-def checked(value: str, allowed: tuple[str, ...], *, option: str) -> str:
-    """The value, if it is allowed.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    from contextual_bert.errors import ConfigurationError, did_you_mean
-
-    if value not in allowed:
-        raise ConfigurationError("is unknown", setting=option, value=value, allowed=did_you_mean(value, allowed))
-    return value
-
-
-def checked_format(value: str, allowed: tuple[str, ...] = ("table", "markdown", "json")) -> str:
-    """The format of the output."""
-    return checked(value, allowed, option="--format")
-
-
-def checked_part(value: str | None) -> str | None:
-    """The part of a split, or "all" rows."""
-    return value if value is None else checked(value, ("train", "validation", "test", "all"), option="--part")
-
-
 def number_or_all(value: str | None, *, option: str) -> int | str | None:
     """Return the number that an option gives, or "all".
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from contextual_bert.options import TRAINING
+from contextual_bert_cli.inputs import PARTS, checking, one_of
 from contextual_bert_cli.recipe_options import option_info
 
 DATA_FORMATS = ".parquet, .csv, .tsv, .json or .jsonl; text also packed as .gz, .bz2 or .zst"
@@ -16,24 +17,42 @@ DATA_FORMATS = ".parquet, .csv, .tsv, .json or .jsonl; text also packed as .gz, 
 Data = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help=f"Table with one row a set, or text: {DATA_FORMATS}; of one item a row with --group-by."
+        metavar="DATA",
+        callback=checking("table"),
+        help=f"Table with one row a set, or text: {DATA_FORMATS}; of one item a row with --group-by.",
     ),
 ]
-RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
-RunOrExport = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train, or of export.")]
-TextRun = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Folder that a text model and its processor were saved in.")
+RunDirectory = Annotated[
+    Path, typer.Argument(metavar="RUN", callback=checking("run"), help="Run directory, the --output of train.")
 ]
+RunOfSets = Annotated[
+    Path, typer.Argument(metavar="RUN", callback=checking("run of sets"), help="Run directory, the --output of train.")
+]
+RunOrExport = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        callback=checking("run of sets or export"),
+        help="Run directory, the --output of train, or of export.",
+    ),
+]
+_TEXT_MODEL = "Folder that a text model and its processor were saved in."
+ModelOfLabels = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("model of labels"), help=_TEXT_MODEL)]
+ModelOfWords = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("model of words"), help=_TEXT_MODEL)]
 
 # Of a finished run: what is left out is as the run has it.
 RunData = Annotated[
-    Path | None, typer.Option("--data", metavar="FILE", help=f"Table: {DATA_FORMATS}; left out, the run's own.")
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FILE",
+        callback=checking("table"),
+        help=f"Table: {DATA_FORMATS}; left out, the run's own.",
+    ),
 ]
 RunPart = Annotated[
     str | None,
-    typer.Option(
-        "--part", metavar="train|validation|test|all", help="Part of the split; default: test, or all without one."
-    ),
+    typer.Option("--part", **one_of(PARTS), help="Part of the split; default: test, or all without one."),
 ]
 RunItems = Annotated[
     str | None,
@@ -78,4 +97,6 @@ Resume = Annotated[
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")]
-FormatChoice = Annotated[str, typer.Option("--format", metavar="table|markdown|json", help="How to print the result.")]
+FormatChoice = Annotated[
+    str, typer.Option("--format", **one_of(("table", "markdown", "json")), help="How to print the result.")
+]

@@ -1,7 +1,6 @@
 """``contextual-bert parameters``: Table 1's parameter column, ours beside the paper's."""
 
 from contextual_bert_cli import options
-from contextual_bert_cli.option_values import checked_format
 from contextual_bert_cli.output import show, show_json, show_text
 
 EXAMPLE = """\b
@@ -16,7 +15,6 @@ def command(*, output_format: options.FormatChoice = "table") -> None:
     from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
     from contextual_bert.models.parameter_count import table1
 
-    checked_format(output_format)
     rows = table1()
     if output_format == "json":
         content = [

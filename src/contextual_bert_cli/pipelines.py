@@ -1,35 +1,12 @@
-"""The folder that a command uses: checked before anything heavy is imported, and the pipeline of its model."""
+"""The pipeline of the model that a command uses."""
 
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
-from contextual_bert_cli.arrow import load_arrow
-
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
     from contextual_bert.data import ReadSettings
-
-
-def check_folder(directory: Path, *, takes_exports: bool = False) -> None:
-    """Raise RunDirectoryError where a folder is no run. What loads it is imported afterwards.
-
-    Args:
-        directory: the folder.
-        takes_exports: True where an export will do, too.
-    """
-    from contextual_bert.inference.saved_files import check_trained
-
-    check_trained(directory, takes_exports=takes_exports)
-    load_arrow()
-
-
-def check_text_folder(directory: Path) -> None:
-    """Raise RunDirectoryError where there is no folder, or where its run was interrupted."""
-    from contextual_bert.inference.saved_files import check_is_folder
-
-    check_is_folder(directory)
-    load_arrow()
 
 
 def load_pipeline(
@@ -48,9 +25,9 @@ def load_pipeline(
         ConfigurationError: a device that is not there, or that an export cannot run on; a run without torch.
     """
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe_file
+    from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe_file, check_trained
 
-    check_folder(directory, takes_exports=True)
+    check_trained(directory)
     if (directory / RECORD_FILE).is_file():
         from contextual_bert import OnnxCompletionPipeline
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
+from contextual_bert.models.truncation import Truncation
 from contextual_bert_cli import options
-from contextual_bert_cli.option_values import checked, checked_format
+from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.inputs import check_columns, checking, one_of
 from contextual_bert_cli.output import (
     calm_transformers,
     check_output_path,
@@ -19,9 +21,8 @@ from contextual_bert_cli.output import (
     show_json,
     working,
 )
-from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
-from contextual_bert_cli.recipes import check_reads, check_tables, reading_over, recipe_of_run
+from contextual_bert_cli.recipes import check_reads, reading_over, recipe_of_run
 from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def show_span(span: "TextSpan", query: dict[str, Any]) -> None:
 
 @with_recipe_options(only=READING)
 def command(
-    directory: options.TextRun,
+    directory: options.ModelOfLabels,
     *,
     text: Annotated[str | None, typer.Option(help="One text; where words get tags, split at spaces.")] = None,
     pair: Annotated[str | None, typer.Option(help="Its second text, for a model of pairs.")] = None,
@@ -117,7 +118,11 @@ def command(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"All rows of a table, with their contexts: {options.DATA_FORMATS}."),
+        typer.Option(
+            metavar="FILE",
+            callback=checking("table"),
+            help=f"All rows of a table, with their contexts: {options.DATA_FORMATS}.",
+        ),
     ] = None,
     text_column: Annotated[
         str | None,
@@ -139,10 +144,12 @@ def command(
     overwrite: options.Overwrite = False,
     truncation: Annotated[
         str | None,
-        typer.Option(metavar="head|head_tail", help="What is kept of longer texts; left out, as the run was trained."),
+        typer.Option(
+            **one_of(get_args(Truncation)), help="What is kept of longer texts; left out, as the run was trained."
+        ),
     ] = None,
     output_format: Annotated[
-        str, typer.Option("--format", metavar="table|json", help="How to print the answer to --text.")
+        str, typer.Option("--format", **one_of(("table", "json")), help="How to print the answer to --text.")
     ] = "table",
     batch_size: Annotated[int, typer.Option(min=1, help="Texts, or windows of them, a forward pass.")] = 64,
     device: options.Device = "auto",
@@ -150,22 +157,16 @@ def command(
 ) -> None:
     """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
     from contextual_bert.data import ReadSettings
-    from contextual_bert.errors import ConfigurationError
-    from contextual_bert.models.truncation import Truncation
+    from contextual_bert.errors import ConfigurationError, UnknownNameError
 
     calm_transformers()
-    checked_format(output_format, ("table", "json"))
-    check_text_folder(directory)
+    load_arrow()
     recipe = recipe_of_run(directory)
     task = recipe.text_task if recipe is not None and not recipe.task.has_items else None
-    if truncation is not None:
-        checked(truncation, get_args(Truncation), option="--truncation")
     kept: Any = truncation or (task.truncation if task is not None else None)
     if (text is None) == (data is None):
         raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
     check_reads({**given, "data": data}, ("data",))
-    if data is not None:
-        check_tables(data)
     of_text = {"--pair": pair, "--question": question, "--context": context}
     of_text["--format"] = output_format if output_format != "table" else None
     of_data = {"--output": output, "--text-column": text_column, "--pair-column": pair_column}
@@ -188,6 +189,13 @@ def command(
             raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read", fix="Give words.")
     trained = recipe.reading if recipe is not None else ReadSettings()
     own, reading = read_context(context), reading_over(trained, given)
+    if data is not None:
+        named = {"--text-column": text_column, "--pair-column": pair_column, "--question-column": question_column}
+        for option, name in named.items():
+            try:
+                check_columns(data, (name,), settings=reading)
+            except UnknownNameError as error:
+                raise error.further(f"Name the right one with {option}.") from error
 
     from contextual_bert import QuestionAnsweringPipeline, TextPipeline
     from contextual_bert.training import chosen_device

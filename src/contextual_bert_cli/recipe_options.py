@@ -17,6 +17,7 @@ from contextual_bert.options import GROUPS, DeclaredOption, declared_options
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS, SetCompletion
+from contextual_bert_cli.inputs import checking, one_of
 from contextual_bert_cli.option_values import assigned, number_or_all, split_commas
 
 # What a recipe is made of, in the order in which commands are printed.
@@ -51,9 +52,13 @@ def option_info(name: str, *, is_grouped: bool = False) -> Any:
         is_grouped: it stands under its heading in ``--help``.
     """
     declared = recipe_options()[name]
+    named, is_word = declared.option.names, bool(declared.words) and not declared.is_number_or_word
+    how: dict[str, Any] = one_of(declared.words, setting=declared.field) if is_word else {"metavar": declared.metavar}
+    if named is not None:
+        how["callback"] = checking(named)
     return typer.Option(
         declared.flag,
-        metavar=declared.metavar,
+        **how,
         help=declared.option.help,
         rich_help_panel=declared.option.group if is_grouped else None,
     )

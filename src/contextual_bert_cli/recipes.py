@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contextual_bert.options import declared_options
 from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS
+from contextual_bert_cli.inputs import check_recipe_columns
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of
 
@@ -284,15 +285,6 @@ def _is_of_another_kind(folder: Path) -> bool:
         return True  # who starts from it says what is amiss
 
 
-def check_tables(data: Path | str, *others: Path | str | None) -> None:
-    """Raise DataError where a table is not there. What reads it is imported afterwards."""
-    from contextual_bert.data.table_paths import check_exists
-
-    for path in (data, *others):
-        if path is not None:
-            check_exists(path)
-
-
 def _check_not_inferred(values: Mapping[str, Any], brings: str, *, has_words: bool) -> None:
     """Raise ConfigurationError for a setting of an inferred schema where none is inferred.
 
@@ -316,7 +308,9 @@ def _check_not_inferred(values: Mapping[str, Any], brings: str, *, has_words: bo
 
 
 def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Recipe":
-    """The recipe that the options of a command describe.
+    """Return the recipe that the options of a command describe.
+
+    What needs torch, the config of a checkpoint, is read after all else was checked.
 
     Args:
         options: of the command.
@@ -324,6 +318,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
 
     Raises:
         ConfigurationError, SchemaError: an option that cannot work.
+        UnknownNameError: a column that the table lacks.
     """
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import Recipe
@@ -336,19 +331,6 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             flag = declared_options(SettingsWithOptions)[name].flag
             raise ConfigurationError(f"{flag} and --set {name} say the same", fix="Give one of them.")
         training[name] = value
-    goes_on = has_checkpoint and method_of_start(task.checkpoint_to_read) is not None
-    starts = task.run_to_start_from is not None
-    bringing = {"--schema": "schema" in values, "--init-from": starts, "--checkpoint": goes_on}
-    brings = next((option for option, does in bringing.items() if does), None)
-    if brings is not None and "exclude" in values:
-        raise ConfigurationError(
-            f"--exclude says what of the table is no context, and {brings} brings the features",
-            fix="Leave one of them out; inspect writes a schema without these columns: contextual-bert inspect "
-            "... --exclude COLUMN.",
-        )
-    if brings is not None:
-        has_words = options.get("text") is not None and task.checkpoint_to_read is None
-        _check_not_inferred(values, brings, has_words=has_words)
     file = values.pop("schema", None)
     features = None
     if file is not None:
@@ -363,6 +345,24 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         training=training,
         **values,
     )
+    check_recipe_columns(recipe)
+    if has_checkpoint and task.checkpoint_to_read is not None:
+        from contextual_bert.runs.run_directory import check_text_start
+
+        check_text_start(Path(task.checkpoint_to_read))
+    goes_on = has_checkpoint and method_of_start(task.checkpoint_to_read) is not None
+    starts = task.run_to_start_from is not None
+    bringing = {"--schema": file is not None, "--init-from": starts, "--checkpoint": goes_on}
+    brings = next((option for option, does in bringing.items() if does), None)
+    if brings is not None and "exclude" in values:
+        raise ConfigurationError(
+            f"--exclude says what of the table is no context, and {brings} brings the features",
+            fix="Leave one of them out; inspect writes a schema without these columns: contextual-bert inspect "
+            "... --exclude COLUMN.",
+        )
+    if brings is not None:
+        has_words = options.get("text") is not None and task.checkpoint_to_read is None
+        _check_not_inferred(values, brings, has_words=has_words)
     if features is not None:
         from contextual_bert.runs.run_schema import check_unlearned
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, cast
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.option_values import checked_format
+from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.inputs import one_of
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_json, show_text, working
-from contextual_bert_cli.pipelines import check_text_folder
 from contextual_bert_cli.records import at_options, read_context
 
 EXAMPLE = """\b
@@ -19,7 +19,7 @@ Example:
 
 
 def command(
-    directory: options.TextRun,
+    directory: options.ModelOfWords,
     *,
     contexts: Annotated[
         list[str] | None,
@@ -49,7 +49,7 @@ def command(
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws: the same seed, the same texts.")] = 0,
     output_format: Annotated[
-        str, typer.Option("--format", metavar="text|json", help="How to print the texts.")
+        str, typer.Option("--format", **one_of(("text", "json")), help="How to print the texts.")
     ] = "text",
     device: options.Device = "auto",
 ) -> None:
@@ -57,10 +57,9 @@ def command(
     from contextual_bert.errors import ConfigurationError
 
     calm_transformers()
-    checked_format(output_format, ("text", "json"))
     if prompt is not None and num_tokens is not None:
         raise ConfigurationError("--prompt says by itself how many tokens are drawn", fix="Leave --tokens out.")
-    check_text_folder(directory)
+    load_arrow()
     records = [read_context(text) for text in contexts or ["{}"]]
 
     from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts

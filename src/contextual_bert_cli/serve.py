@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from contextual_bert_cli import options
+from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.failures import Interrupted
+from contextual_bert_cli.inputs import checking
 from contextual_bert_cli.output import calm_transformers, remark, working
-from contextual_bert_cli.pipelines import check_folder, load_pipeline
+from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of
 
@@ -36,6 +38,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
+            callback=checking("table"),
             help=f"The shop's table, one row an item: {options.DATA_FORMATS}; --delimiter to --missing-value say how "
             "it is written.",
         ),
@@ -44,7 +47,11 @@ def command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     api_key_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"File with the API key; left out, {KEY_VARIABLE} is read."),
+        typer.Option(
+            metavar="FILE",
+            callback=checking("file"),
+            help=f"File with the API key; left out, {KEY_VARIABLE} is read.",
+        ),
     ] = None,
     max_batch: Annotated[int, typer.Option(min=1, help="Queries that are computed together.")] = 64,
     max_wait: Annotated[
@@ -108,9 +115,10 @@ def command(
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
     choices = {**locals(), **given}
     check_reads(choices, ("catalogue",))
-    check_folder(directory, takes_exports=True)
+    load_arrow()
+    key = read_key(api_key_file)
     try:
-        from contextual_bert.server import ServerSettings, create_app, exposure, serve, tried
+        from contextual_bert.server import ServerSettings, check_address, create_app, exposure, serve, tried
     except ModuleNotFoundError as error:
         raise _missing(error) from None
 
@@ -141,12 +149,13 @@ def command(
         stop_grace_seconds=stop_grace,
         allowed_hosts=tuple(allow_host or ()),
         allowed_origins=tuple(allow_origin or ()),
-        api_key=read_key(api_key_file),
+        api_key=key,
         has_contexts_in_logs=log_contexts,
     )
 
     reading = reading_of(choices)
     remark(*exposure(settings, host))
+    check_address(host, port)
 
     def load() -> "CompletionPipeline | OnnxCompletionPipeline":
         return load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)

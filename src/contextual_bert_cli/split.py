@@ -10,12 +10,12 @@ from contextual_bert.nouns import counted
 from contextual_bert.options import MAIN, SPLIT
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.inputs import checking
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import next_commands, remark, show_text, working
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     CHECKPOINT,
-    check_tables,
     free_folder,
     hidden_words_lines,
     method_of_start,
@@ -84,6 +84,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
+            callback=checking("table"),
             rich_help_panel=SPLIT,
             help="Customers that are in no part, so that a training leaves them out: one id a line, or a table with "
             f"the column of customers ({options.DATA_FORMATS}).",
@@ -102,7 +103,6 @@ def command(
     choices = {**given, "data": data}
     items, text, checkpoint, customer = (given[name] for name in ("items", "text", "checkpoint", "customer"))
     validation, test, schema, exclude = (given[name] for name in ("validation", "test", "schema", "exclude"))
-    check_tables(data)
     load_arrow()
     import numpy as np
 
@@ -187,6 +187,8 @@ def command(
         codes = (by, customer, items, label, *(features.code_columns if features is not None else ()))
         table = read_table(data, text_columns=(*texts, *keys), code_columns=codes, settings=reading)
         # Not of times: a train with this split file does not know their column, and has to see the same rows.
+        for name in split_commas(exclude):
+            checked_column(table, name, file=str(data))
         complete = [name for name in (*keys, customer or by, *texts, label) if name is not None]
         table = without_gaps(table, complete, reading, file=str(data))
         if task is not None and task.label is not None:

@@ -14,7 +14,6 @@ from contextual_bert_cli.output import calm_transformers, next_commands, remark,
 from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     check_apart,
-    check_tables,
     method_of_start,
     recipe_of,
     use_of,
@@ -45,27 +44,19 @@ def command(
 ) -> None:
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.training.recipe import Recipe
 
     checkpoint, init_from, conditioning = given["checkpoint"], given["init_from"], given["conditioning"]
     calm_transformers()
-    check_tables(data)
     if resume and overwrite:
         raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
-    if conditioning is None:
-        conditioning = method_of_start(checkpoint) or "global_state_update"
-        if init_from is not None:
-            from contextual_bert.runs.run_directory import load_recipe
-
-            conditioning = load_recipe(init_from).conditioning
     if overwrite:
         check_apart((init_from, checkpoint), [output])
-    recipe = recipe_of({**given, "data": data, "conditioning": conditioning})
-    check_tables(data, recipe.validation_data, recipe.test_data)
-
+    usual = "global_state_update" if init_from is None else Recipe.load(init_from).conditioning
+    recipe = recipe_of({**given, "data": data, "conditioning": conditioning or usual})
+    if conditioning is None and (method := method_of_start(checkpoint)) is not None:
+        recipe = replace(recipe, conditioning=method)
     from contextual_bert.folder_lock import locked_folder
-    from contextual_bert.runs import prepare, run
-    from contextual_bert.runs.field_importance import importance_lines
-    from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.registry import check_recipe, keeps_weights
     from contextual_bert.runs.run_directory import (
         CHECKPOINTS,
@@ -74,11 +65,17 @@ def command(
         load_metrics,
         passed_over,
     )
+
+    if not overwrite:  # asked again under the lock
+        checkpoint_to_resume(output, is_resumed=resume)
+    check_recipe(recipe)
+
+    from contextual_bert.runs import prepare, run
+    from contextual_bert.runs.field_importance import importance_lines
+    from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.termination import Terminated, ending_at_sigterm
     from contextual_bert.training import counting, emulation_lines
-
-    check_recipe(recipe)
 
     def told(happened: str) -> str:
         left = last_checkpoint(output)

@@ -15,7 +15,18 @@ _OTHERS: Mapping[str, str] = {
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            *("catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes", "method", "prompt"),
+            *(
+                "catalogue",
+                "diversity",
+                "guidance",
+                "item",
+                "keep",
+                "max_forward_passes",
+                "method",
+                "prompt",
+                "reference",
+                "reference",
+            ),
             *("shard_size", "temperature"),
         )
     },
@@ -83,9 +94,11 @@ def _typed(value: object) -> str:
 
 @cache
 def _of_settings() -> dict[str, str]:
-    """Name of a setting -> the option that takes NAME=VALUE; an error of the library has imported it already."""
-    from contextual_bert.models import ContextualBertConfig
-    from contextual_bert.training import ContextualTrainingArguments
+    """Name of a setting -> the option that takes NAME=VALUE."""
+    from contextual_bert.conditioning.registry import METHODS
+    from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TEXT_FIELDS
+    from contextual_bert.training.trainer_fields import trainer_fields
 
-    fields = dict.fromkeys(ContextualBertConfig.__dataclass_fields__, "--model")
-    return {**fields, **dict.fromkeys(ContextualTrainingArguments.__dataclass_fields__, "--set")}
+    of_methods = [setting for method in METHODS for setting in METHODS.settings_of(method)]
+    fields = (*ALL_FIELDS, *NEW_FIELDS, *SET_FIELDS, *TEXT_FIELDS, *of_methods)
+    return {**dict.fromkeys(fields, "--model"), **dict.fromkeys(trainer_fields(), "--set")}

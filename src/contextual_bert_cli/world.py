@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.option_values import checked_format, checked_part
+from contextual_bert_cli.inputs import PARTS, checking, one_of
 from contextual_bert_cli.output import next_commands, remark, show, show_json_text, show_text, working
 
 OUTFITS_FILE = "outfits.parquet"  # as in contextual_bert.runs.world_files
@@ -78,12 +78,13 @@ def oracle(
     ],
     *,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Outfits of this world; default: its outfits.parquet.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", callback=checking("table"), help="Outfits of this world; default: its outfits.parquet."
+        ),
     ] = None,
     split: options.SplitFile = None,
-    part: Annotated[
-        str | None, typer.Option(metavar="train|validation|test|all", help="Part of --split; default: test.")
-    ] = None,
+    part: Annotated[str | None, typer.Option(**one_of(PARTS), help="Part of --split; default: test.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Score only the first so many outfits.")] = None,
     output_format: options.FormatChoice = "table",
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON there.")] = None,
@@ -95,8 +96,6 @@ def oracle(
     from contextual_bert.runs.evaluation import evaluate_oracle
     from contextual_bert.training import counting
 
-    checked_format(output_format)
-    checked_part(part)
     world = StylistWorld.load(directory)
     source = data or directory / OUTFITS_FILE
     table = read_table(source)

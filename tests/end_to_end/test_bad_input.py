@@ -99,9 +99,12 @@ def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
             ("--split", "split.json", "--validation", "0.3"),
             ("--validation 0.3", "--split split.json names one", At("validation")),
         ),
-        (("--init-from", "nowhere", "--exclude", "age", "--conditioning", "none"), ("--exclude", "--init-from brings")),
+        (("--init-from", "started", "--exclude", "age", "--conditioning", "none"), ("--exclude", "--init-from brings")),
         (("--exclude", "contry"), ("'contry'", "Did you mean 'country'", At("contry"))),
-        (("--conditioning", "globl_state"), ("'globl_state'", "Did you mean 'global_state'")),
+        (
+            ("--conditioning", "globl_state"),
+            ("--conditioning globl_state", "Did you mean 'global_state'", At("conditioning")),
+        ),
         (("--device", "gpu"), ("--device gpu", "auto", At("device"))),
         (("--dtype", "float16"), ("--dtype float16", "bfloat16", At("dtype"))),
         (("--split-by", "custmer"), ("--split-by custmer", "Did you mean 'customer'", At("split_by"))),
@@ -125,16 +128,21 @@ def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
         (("--model", "vocab_size=5"), ("'vocab_size'", "Leave it out")),
         (("--validation", "0.6", "--test", "0.6"), ("--validation 0.6 and --test 0.6 leave no row", At("validation"))),
         (("--patience", "2", "--validation", "0"), ("--patience 2", "--validation 0 leaves none", At("patience"))),
-        (("--schema", "nowhere.json"), ("nowhere.json", "schema.json", "inspect")),
+        (("--schema", "nowhere.json"), ("nowhere.json", "no such file", "--schema", At("nowhere.json"))),
         (("--split", "nowhere.json"), ("nowhere.json", "no such file", At("nowhere.json"))),
-        (("--init-from", "nowhere"), ("nowhere", "no run directory")),
+        (("--init-from", "nowhere"), ("nowhere does not exist", "--output of train")),
         (("--resume", "--overwrite"), ("--resume", "--overwrite")),
         (("--item", "x"), ("--item", "--items")),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )
 def test_faulty_options(
-    command: Any, table: Path, tmp_path: Path, options: tuple[str, ...], expected: tuple[str, ...]
+    command: Any,
+    table: Path,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    expected: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     overridden = {"--batch-size": 2, "--items": 2, "--customer": 2, "--epochs": 2, "--device": 2}
     kept = list(command.small)
@@ -144,6 +152,11 @@ def test_faulty_options(
             del kept[place : place + overridden[name]]
     if "num_train_epochs=2" not in options and "--init-from" in options:
         kept = ["--items", "items"]
+    monkeypatch.chdir(tmp_path)
+    Path("split.json").touch()
+    Path("started").mkdir()
+    recipe = Recipe(data="days.parquet", task=SetCompletion(items="items"))
+    (Path("started") / "recipe.json").write_text(json.dumps({"recipe": recipe.to_dict()}), "utf-8")
     result = command("train", table, *kept, *options, "--output", tmp_path / "run")
     refused(result, *expected)
     assert not (tmp_path / "run" / "metrics.json").exists()
@@ -256,6 +269,8 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
     ],
 )
 def test_faulty_queries(command: Any, finished: Path, query: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    for name in ("a.csv", "queries.jsonl"):
+        Path(name).touch()
     refused(command("complete", finished, *query), *expected)
 
 
@@ -398,9 +413,9 @@ def test_faulty_importances(command: Any, table: Path, finished: Path, tmp_path:
 
 def test_faulty_studies(command: Any, table: Path, tmp_path: Path) -> None:
     study = ("compare", table, *command.small, "--output", tmp_path / "cmp")
-    refused(command(*study, "--conditioning", "none,conct"), "'conct'", "Did you mean 'concat'")
-    refused(command(*study, "--conditioning", "concat", "--reference", "none"), "reference 'none'", "concat")
-    refused(command(*study, "--baselines", "bags"), "'bags'", "Did you mean 'bag'")
+    refused(command(*study, "--conditioning", "none,conct"), "--conditioning conct", "Did you mean 'concat'")
+    refused(command(*study, "--conditioning", "concat", "--reference", "none"), "--reference none", "concat")
+    refused(command(*study, "--baselines", "bags"), "--baselines bags", "Did you mean 'bag'")
     refused(command(*study, "--seeds", 0), "--seeds")
     assert not (tmp_path / "cmp").exists()
 
@@ -487,7 +502,7 @@ def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) 
     ("options", "expected"),
     [
         ((), ("--text", "--data")),
-        (("--text", "a", "--data", "b.csv"), ("either --text", "--data")),
+        (("--text", "a", "--data", "reviews.parquet"), ("either --text", "--data")),
         (("--data", "reviews.parquet"), ("--data needs --output",)),
         (("--text", "word1", "--output", "o.csv"), ("--output belongs to --data",)),
         (("--text", "word1", "--text-column", "t"), ("--text-column belongs to --data",)),
@@ -607,9 +622,9 @@ def test_a_folder_for_something_else_names_its_command(
     for name, options in (("predict", predict), ("sample", sample), ("complete", ("--set", "a"))):
         refused(command(name, tmp_path / "reviews.csv", *options), "reviews.csv is a file")
     refused(command("predict", text_runs / "masked", *predict), "ForMaskedLM", "contextual-bert sample")
-    refused(command("predict", finished, *predict), "for sets of items", "contextual-bert complete")
+    refused(command("predict", finished, *predict), "on sets of items", "contextual-bert complete")
     refused(command("sample", text_runs / "tags", *sample), "ForTokenClassification", "contextual-bert predict")
-    refused(command("sample", finished, *sample), "for sets of items", "contextual-bert complete")
+    refused(command("sample", finished, *sample), "on sets of items", "contextual-bert complete")
     for words in (("predict", *predict), ("sample", *sample)):
         refused(command(words[0], tmp_path / "nowhere", *words[1:]), "nowhere", "no such folder", "save_pretrained")
         refused(command(words[0], tmp_path, *words[1:]), "cannot be loaded", "save_pretrained")

@@ -219,8 +219,8 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     for words, refused in {
         "is for sets of items, and this is for labels of texts": command("importance", run, "--items", "review"),
         "not on pairs of them. Leave --pair out": command("predict", run, "--text", "word1", "--pair", "word2"),
-        "Use it with TextPipeline, or contextual-bert predict.": command("export", run),
-        "ContextualBertForMaskedLM for sets of items.": command("complete", run, "--set", "word1"),
+        "or give this one to contextual-bert predict.": command("export", run),
+        "is a run on labels of texts. Name a run that complete takes": command("complete", run, "--set", "word1"),
     }.items():
         assert refused.exit_code == 2
         assert words in " ".join(refused.stderr.split())
@@ -459,9 +459,12 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ),
         (
             (*LABELLED, *NONE, "--model", "attribute_start=paper"),
-            "attribute_start='paper' is not allowed. 'none' does not read this",
+            "--model attribute_start=paper is not allowed. 'none' does not read this",
         ),
-        ((*LABELLED, "--model", "hidden_act=relu"), "'hidden_act' follows from the recipe, its data or its checkpoint"),
+        (
+            (*LABELLED, "--model", "hidden_act=relu"),
+            "'hidden_act' is no field of a model's config that can be set for labels of texts",
+        ),
         (
             (*LABELLED, "--from-scratch", "--model", "hidden_act=rlu"),
             "No model has these settings ({'hidden_act': 'rlu'})",

@@ -17,12 +17,13 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
 from contextual_bert import conditioning
+from contextual_bert.baselines.names import LOGISTIC
 from contextual_bert.data import table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import evaluate_run
-from contextual_bert.runs.registry import LOGISTIC, check_kind
+from contextual_bert.runs.registry import check_kind
 from contextual_bert.runs.text_baselines import LogisticBaseline, SentenceVectors
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew

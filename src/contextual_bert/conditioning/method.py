@@ -7,13 +7,15 @@ transformers, no item, no feature.
 Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT", section 3.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from contextual_bert.context.encoder import ContextEmbedding
+from contextual_bert.errors import ConfigurationError, SettingPlace, UnknownNameError, did_you_mean
 
 Point = Literal["attend", "read", "modulate"]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # of query, key and value, see BlockSlot
@@ -182,6 +184,34 @@ class ConditioningMethod:
     def setting_names(cls) -> tuple[str, ...]:
         """Return the names of the method's own settings."""
         return tuple(field.name for field in fields(cls.settings_class))
+
+    @classmethod
+    def with_settings(cls, given: Mapping[str, Any]) -> Self:
+        """Return the method with settings of its own, checked by the types of their dataclass.
+
+        Raises:
+            UnknownNameError: it has no such setting.
+            ConfigurationError: a value that the method does not take.
+        """
+        known = cls.setting_names()
+        for name in given:
+            if name not in known:
+                allowed = did_you_mean(name, known) if known else "It has no settings."
+                raise UnknownNameError(
+                    f"has no setting {name!r}", place=SettingPlace("conditioning"), value=cls.name, allowed=allowed
+                )
+        types, values = get_type_hints(cls.settings_class), dict[str, Any]()
+        for name, value in given.items():
+            try:
+                values[name] = TypeAdapter(types[name]).validate_python(value, strict=True)
+            except ValidationError as error:
+                if get_origin(types[name]) is Literal:
+                    words = did_you_mean(str(value), get_args(types[name]))
+                    raise ConfigurationError("is unknown", setting=name, value=value, allowed=words) from None
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=value, fix=f"{error.errors()[0]['msg']}."
+                ) from None
+        return cls(cls.settings_class(**values))
 
     def state(self, sizes: Sizes) -> StateSlot | None:
         """The module that makes and carries the global state."""

@@ -1,41 +1,69 @@
 """The names of the conditioning methods: one line a method.
 
-A method defined elsewhere calls ``register_method`` and is from then on a valid ``conditioning`` of a config. This
-module knows only names.
+A method defined elsewhere calls ``register_method`` and is from then on a valid ``conditioning`` of a config. Names are
+checked before torch is loaded, so this module imports a method when its class is first read.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from contextual_bert.conditioning.concat import Concat
-from contextual_bert.conditioning.film import FiLM
-from contextual_bert.conditioning.global_state import GlobalState
-from contextual_bert.conditioning.global_state_update import GlobalStateUpdate
-from contextual_bert.conditioning.method import ConditioningMethod, MethodSettings
-from contextual_bert.conditioning.multi_attribute import MultiAttribute
-from contextual_bert.conditioning.new_position import NewPosition
-from contextual_bert.conditioning.none import NoContext
-from contextual_bert.conditioning.state_flow import StateFlow
 from contextual_bert.errors import ConfigurationError, SettingPlace, UnknownNameError, did_you_mean
 
-METHODS: dict[str, type[ConditioningMethod]] = {
-    method.name: method
-    for method in (
-        NoContext,
-        Concat,
-        NewPosition,
-        GlobalState,
-        GlobalStateUpdate,
-        StateFlow,
-        FiLM,
-        MultiAttribute,
-    )
+if TYPE_CHECKING:
+    from contextual_bert.conditioning.method import ConditioningMethod
+
+PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
+# Name, which is also that of its module -> its class, and the names of the settings of its own.
+_BUILT_IN: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "none": ("NoContext", ()),
+    "concat": ("Concat", ()),
+    "new_position": ("NewPosition", ()),
+    "global_state": ("GlobalState", ()),
+    "global_state_update": ("GlobalStateUpdate", ()),
+    "state_flow": ("StateFlow", ()),
+    "film": ("FiLM", ()),
+    "multi_attribute": ("MultiAttribute", ("attribute_start", "has_attribute_values")),
 }
 
 
-def get_method(name: str, settings: Mapping[str, Any] | None = None) -> ConditioningMethod:
+class _Methods(MutableMapping[str, "type[ConditioningMethod]"]):
+    """The methods by name. A class of this package is imported when it is read."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type[ConditioningMethod] | None] = dict.fromkeys(_BUILT_IN)
+
+    def __getitem__(self, name: str) -> "type[ConditioningMethod]":
+        found = self._classes[name]
+        if found is None:
+            module = import_module(f"contextual_bert.conditioning.{name}")
+            found = self._classes[name] = getattr(module, _BUILT_IN[name][0])
+        return found
+
+    def __setitem__(self, name: str, method: "type[ConditioningMethod]") -> None:
+        self._classes[name] = method
+
+    def __delitem__(self, name: str) -> None:
+        del self._classes[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._classes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def settings_of(self, name: str) -> tuple[str, ...]:
+        """Return the names of the settings of a method's own, without importing a class of this package."""
+        return _BUILT_IN[name][1] if name in _BUILT_IN else self[name].setting_names()
+
+
+METHODS = _Methods()
+
+
+def get_method(name: str, settings: Mapping[str, Any] | None = None) -> "ConditioningMethod":
     """Return the method of a name.
 
     Args:
@@ -51,9 +79,11 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Conditio
         '[GS]'
     """
     if name not in METHODS:
-        raise UnknownNameError(f"Unknown conditioning {name!r}", allowed=did_you_mean(name, METHODS))
+        raise UnknownNameError(
+            "is unknown", place=SettingPlace("conditioning"), value=name, allowed=did_you_mean(name, METHODS)
+        )
     method = METHODS[name]
-    return method(_read_settings(method, settings)) if settings else method()
+    return method.with_settings(settings) if settings else method()
 
 
 def methods_of_setting(setting: str) -> list[str]:
@@ -63,10 +93,10 @@ def methods_of_setting(setting: str) -> list[str]:
         >>> methods_of_setting("attribute_start"), methods_of_setting("hidden_size")
         (['multi_attribute'], [])
     """
-    return [name for name, method in METHODS.items() if setting in method.setting_names()]
+    return [name for name in METHODS if setting in METHODS.settings_of(name)]
 
 
-def register_method(method: type[ConditioningMethod]) -> type[ConditioningMethod]:
+def register_method(method: "type[ConditioningMethod]") -> "type[ConditioningMethod]":
     """Make a method defined elsewhere known; usable as a class decorator.
 
     Raises:
@@ -78,26 +108,3 @@ def register_method(method: type[ConditioningMethod]) -> type[ConditioningMethod
             f"Conditioning {method.name!r} is already {known.__qualname__}", fix="Choose another name."
         )
     return method
-
-
-def _read_settings(method: type[ConditioningMethod], given: Mapping[str, Any]) -> MethodSettings:
-    """Return the settings of a method, checked by the types of their dataclass."""
-    known = method.setting_names()
-    for name in given:
-        if name not in known:
-            allowed = did_you_mean(name, known) if known else "It has no settings."
-            raise UnknownNameError(
-                f"has no setting {name!r}", place=SettingPlace("conditioning"), value=method.name, allowed=allowed
-            )
-    types, values = get_type_hints(method.settings_class), dict[str, Any]()
-    for name, value in given.items():
-        try:
-            values[name] = TypeAdapter(types[name]).validate_python(value, strict=True)
-        except ValidationError as error:
-            if get_origin(types[name]) is Literal:
-                known = did_you_mean(str(value), get_args(types[name]))
-                raise ConfigurationError("is unknown", setting=name, value=value, allowed=known) from None
-            raise ConfigurationError(
-                "is not allowed", setting=name, value=value, fix=f"{error.errors()[0]['msg']}."
-            ) from None
-    return method.settings_class(**values)

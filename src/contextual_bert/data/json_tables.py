@@ -6,7 +6,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from contextual_bert.data.json_blocks import read_blocks
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.text_files import check_utf8, filled_lines
-from contextual_bert.errors import DataError, rows_are_lines
+from contextual_bert.errors import DataError, path_of, rows_are_lines
 from contextual_bert.json_text import echoed
 
 __all__ = ["lines_of_json", "read_json_lines"]
@@ -33,6 +33,7 @@ _ARRAY_FIX = (
     "to_json(path, orient='records')."
 )
 _NUM_SHOWN = 80
+_ELEMENT = "\0"  # in a path: of a list, whose elements are of one kind
 _DIGITS_OF_FLOATS = 16  # spellings of more digits than 15 may be rounded to one float
 _MOST_DIGITS = 4000  # of a whole number that Python reads
 _EXACT = float(1 << 53)  # whole numbers above it may be another one as a floating-point number
@@ -436,32 +437,33 @@ def _line_error(
 
 def _broken_line(content: bytes, file: str, problem: str) -> DataError:
     """Which line it was: arrow counts within a block. One line at a time, for this happens once."""
-    lines, kinds = filled_lines(content), dict[str, tuple[str, int]]()
+    lines, kinds = filled_lines(content), dict[tuple[str, ...], tuple[str, int]]()
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
         record, fault = _read_line(line)
         if fault is not None:
             return _line_error(lines, number, fault, file)
-        for name, value in record.items():
-            for kind in _kinds(value):
-                usual, first = kinds.setdefault(name, (kind, number))
-                if usual != kind:
-                    others = f"and {usual}, too" if first == number else f"the lines before hold {usual}"
-                    return _line_error(
-                        lines,
-                        number,
-                        f"this is {kind} ({echoed(value)[:_NUM_SHOWN]}), {others}",
-                        file,
-                        column=name,
-                        fix="A column holds one kind of value: write all as strings, or correct this one.",
-                    )
+        for path, kind, value in _kinds((), record):
+            usual, first = kinds.setdefault(path, (kind, number))
+            if usual != kind:
+                others = f"and {usual}, too" if first == number else f"the lines before hold {usual}"
+                keys = [key for key in path if key != _ELEMENT]
+                inside = f"{path_of(keys)}: " if len(keys) > 1 else ""
+                return _line_error(
+                    lines,
+                    number,
+                    f"{inside}this is {kind} ({echoed(value)[:_NUM_SHOWN]}), {others}",
+                    file,
+                    column=keys[0],
+                    fix="A column holds one kind of value: write all as strings, or correct this one.",
+                )
     return DataError(f"this is not JSON Lines: {problem}", file=file, fix=_LINE_FIX)
 
 
 def _broken_lines(content: bytes) -> dict[int, str]:
     """Number of a line -> what is wrong with it, by kinds of faults; of the kinds of values the rarer ones are."""
-    broken, kinds = dict[int, str](), dict[str, dict[str, list[int]]]()
+    broken, kinds = dict[int, str](), dict[tuple[str, ...], dict[str, list[int]]]()
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -469,9 +471,8 @@ def _broken_lines(content: bytes) -> dict[int, str]:
         if fault is not None:
             broken[number] = "that are no JSON objects"
             continue
-        for name, value in record.items():
-            for kind in _kinds(value):
-                kinds.setdefault(name, {}).setdefault(kind, []).append(number)
+        for path, kind, _ in _kinds((), record):
+            kinds.setdefault(path, {}).setdefault(kind, []).append(number)
     for found in kinds.values():
         usual = max(found, key=lambda kind: len(found[kind]))
         for kind, numbers in found.items():
@@ -536,8 +537,20 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _kinds(value: object) -> Iterable[str]:
-    if isinstance(value, list):
-        # An empty list, and null within a list, fit every kind of list.
-        return [f"a list with {_kind(element)}" for element in cast(list[object], value) if element is not None]
-    return [] if value is None else [_kind(value)]
+def _kinds(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], str, object]]:
+    """Yield the path, the kind and the value of each value of a record that is to be of one kind in all lines.
+
+    An empty list, and null, fit every kind.
+    """
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, object]", value).items():
+            inner = (*path, key)
+            if each is not None:
+                yield inner, _kind(each), each
+                yield from _kinds(inner, each)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            inner = (*path, _ELEMENT)
+            if each is not None:
+                yield inner, f"a list with {_kind(each)}", value
+                yield from _kinds(inner, each)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from contextual_bert.errors import DataError, rows_are_left, rows_are_lines
 from contextual_bert.foreign_metadata import with_class_names, with_known_times
 from contextual_bert.frames import Frame, as_table
 
-__all__ = ["read_table", "without_gaps"]
+__all__ = ["read_table", "read_text", "without_gaps"]
 
 
 _SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
@@ -142,23 +143,53 @@ def _read_file(
         if suffix == ".parquet":
             return _checked(_read_parquet(path), file)
         content = content_of(path, compression)
-        check_is_table(content, file)
-        content, told = in_utf8(content, file, settings.encoding)
-        table, notes = _read_text(content, file, suffix, text_columns, code_columns, settings)
-        return replace(notes, remarks=(*told, *notes.remarks)).noted(_checked(table, file))
+        how: dict[str, Any] = {"text_columns": text_columns, "code_columns": code_columns}
+        table, notes = read_text(content, file, suffix, settings=settings, **how)
+        return notes.noted(_checked(table, file))
     except OSError as error:
         raise DataError(
             f"the file cannot be read: {error}", file=file, fix="Check its permissions and content."
         ) from error
 
 
-def _read_text(
+def read_text(
     content: bytes,
     file: str,
     suffix: str,
+    *,
+    settings: ReadSettings,
+    text_columns: Collection[str | None] = (),
+    code_columns: Collection[str | None] = (),
+) -> tuple[pa.Table, ReadingNotes]:
+    """Read the content of a file of text.
+
+    Args:
+        content: unpacked.
+        file: its path, for messages.
+        suffix: the ending that says what it holds.
+        settings, text_columns, code_columns: as for ``read_table``.
+
+    Returns:
+        The table, and what is to be said of it.
+
+    Raises:
+        DataError: as ``read_table``.
+    """
+    check_is_table(content, file)
+    content, told = in_utf8(content, file, settings.encoding)
+    how: dict[str, Any] = {"settings": settings, "text_columns": text_columns, "code_columns": code_columns}
+    table, notes = _read_kind(content, file, suffix, **how)
+    return table, replace(notes, remarks=(*told, *notes.remarks))
+
+
+def _read_kind(
+    content: bytes,
+    file: str,
+    suffix: str,
+    *,
+    settings: ReadSettings,
     text_columns: Collection[str | None],
     code_columns: Collection[str | None],
-    settings: ReadSettings,
 ) -> tuple[pa.Table, ReadingNotes]:
     if suffix == REVIEW_SUFFIX:
         return reviews_of(content, file), ReadingNotes()

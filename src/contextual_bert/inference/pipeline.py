@@ -26,8 +26,8 @@ from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.joint import JointSearch
 from contextual_bert.inference.queries import Request, check_queries, encode_contexts, read_request
-from contextual_bert.inference.saved import check_holds_model, load_item_model
-from contextual_bert.inference.saved_files import RUN_FILES, check_run, holds_baseline, trained_sets
+from contextual_bert.inference.saved import load_item_model
+from contextual_bert.inference.saved_files import RUN_FILES, check_holds_model, check_run, holds_baseline, trained_sets
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor
 

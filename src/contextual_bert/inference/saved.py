@@ -10,9 +10,8 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedModel
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.inference.saved_files import check_files, check_is_folder, holds_baseline
+from contextual_bert.inference.saved_files import check_files, check_holds_model, check_is_folder, holds_baseline
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
-from contextual_bert.manifest import check_manifest
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
@@ -35,17 +34,6 @@ USED_BY = {
     ContextualBertForTokenClassification.__name__: "TextPipeline, or contextual-bert predict",
     TextBaseline.__name__: "TextPipeline, or contextual-bert predict",
 }
-
-
-def check_holds_model(directory: str | Path) -> None:
-    """Raise RunDirectoryError for the run of a baseline of which no model is kept; and for one that lost its config."""
-    folder = Path(directory)
-    if (folder / "metrics.json").is_file() and not (folder / "config.json").is_file() and not holds_baseline(folder):
-        check_manifest(folder)
-        raise RunDirectoryError(
-            f"{directory} is the run of a baseline, of which scores and metrics are kept and no model",
-            fix="Name the run of a method.",
-        )
 
 
 def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor]:

@@ -228,3 +228,24 @@ def _at(content: Any, keys: str) -> Any:
 def holds_baseline(directory: str | Path) -> bool:
     """Return True if a folder holds a baseline for texts."""
     return (Path(directory) / BASELINE_FILE).is_file()
+
+
+def check_holds_model(directory: str | Path) -> None:
+    """Raise RunDirectoryError for the run of a baseline of which no model is kept; and for one that lost its config."""
+    folder = Path(directory)
+    if (folder / "metrics.json").is_file() and not (folder / "config.json").is_file() and not holds_baseline(folder):
+        check_manifest(folder)
+        raise RunDirectoryError(
+            f"{directory} is the run of a baseline, of which scores and metrics are kept and no model",
+            fix="Name the run of a method.",
+        )
+
+
+def learned_kind(directory: str | Path) -> str | None:
+    """Return the kind of the task that a run learned; None where the folder does not say it."""
+    try:
+        content: Any = json.loads((Path(directory) / RECIPE_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    kind = _at(content, "recipe.task.kind")
+    return kind if isinstance(kind, str) else None

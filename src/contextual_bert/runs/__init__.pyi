@@ -1,10 +1,10 @@
 from .evaluation import Evaluation, evaluate_oracle, evaluate_run
-from .grid import as_row, named_rows, table_rows
+from .grid import named_rows, table_rows
 from .inspection import Inspection, inspect_table
 from .oracle_run import oracle_run
 from .permutation_importance import RunImportance, ablate_features, permute_features
 from .prepared_data import make_split
-from .registry import BASELINES
+from .registry import BASELINES, as_row
 from .report_files import write_importance, write_report
 from .run_directory import is_complete, load_run
 from .runner import run

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from contextual_bert.baselines.names import BERTLESS_BASELINES, CONTEXT_AS_TEXT, POPULARITY, WITHOUT_BERT
 from contextual_bert.errors import NAME, spelled
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.tables import markdown_text
@@ -11,13 +12,7 @@ from contextual_bert.json_text import json_text
 from contextual_bert.printable import printable
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.provenance import environment
-from contextual_bert.runs.registry import (
-    BERTLESS_BASELINES,
-    CONTEXT_AS_TEXT,
-    POPULARITY,
-    WITHOUT_BERT,
-    keeps_weights,
-)
+from contextual_bert.runs.registry import keeps_weights
 from contextual_bert.training.recipe import Recipe
 
 CARD = """---

@@ -43,6 +43,8 @@ _Count = Annotated[int, Field(ge=0)]
 # Settings of other files than these, of DeepSpeed and FSDP, which shard them.
 _SHARDED = ("deepspeed", "fsdp")
 
+_NO_COLUMN = "\0"  # a column has no default, so a recipe's own is always in the hash
+
 
 class _Part(BaseModel):
     """Part of the file; unknown names are refused, as transformers passes them to a constructor."""
@@ -196,7 +198,7 @@ def recipe_digest(recipe: Recipe, *, digests: Mapping[str, str]) -> str:
         recipe: the resolved one.
         digests: ``PreparedData.digests``.
     """
-    usual = flat_settings(Recipe(data="", task=SetCompletion(items="")))
+    usual = flat_settings(Recipe(data="", task=SetCompletion(items=_NO_COLUMN)))
     decisive = {name: value for name, value in flat_settings(recipe).items() if value != usual.get(name)}
     text = json_text([decisive, dict(digests)], sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()

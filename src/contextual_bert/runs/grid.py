@@ -8,42 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from contextual_bert.baselines.names import SET_BASELINES
+from contextual_bert.conditioning.registry import PAPER_METHODS
 from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
-from contextual_bert.runs.registry import (
-    BASELINES,
-    FITTED_BASELINES,
-    PAPER_METHODS,
-    SET_BASELINES,
-    model_of,
-    training_of,
-)
+from contextual_bert.runs.registry import as_row
 from contextual_bert.training.recipe import Recipe
 
 BEYOND_THE_PAPER = ("state_flow", "film")
 WIDE = ("none", "new_position")
 LARGEST = "global_state_update"
-
-
-def as_row(base: Recipe, conditioning: str) -> Recipe:
-    """The recipe of a method or a baseline beside others that ``base`` stands for, without the settings that it lacks.
-
-    Example:
-        >>> from contextual_bert.training import SetCompletion
-        >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items"), model={"hidden_size": 256})
-        >>> as_row(base, "concat").model, as_row(base, "bag").model
-        ({'hidden_size': 256}, {})
-    """
-    is_baseline = conditioning in BASELINES
-    return replace(
-        base,
-        conditioning=conditioning,
-        model=model_of(conditioning, base.model),
-        training=training_of(conditioning, base.training),
-        trained_weights="all" if is_baseline else base.trained_weights,
-        patience=None if conditioning in FITTED_BASELINES else base.patience,
-        lora={} if is_baseline else base.lora,
-    )
 
 
 def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[str, Recipe]:

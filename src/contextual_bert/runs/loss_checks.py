@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from contextual_bert.baselines.names import FITTED_BASELINES, POPULARITY
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.errors import Message
 from contextual_bert.evaluation import Report, Scores
 from contextual_bert.evaluation.loss_gaps import compare_losses, compare_with_shares
 from contextual_bert.inference import set_index
-from contextual_bert.runs.registry import FITTED_BASELINES, POPULARITY
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training import ContextualTrainingArguments
 from contextual_bert.training.recipe import Recipe

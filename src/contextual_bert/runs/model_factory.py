@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contextual_bert.baselines import BagOfItems, ItemPopularity
+from contextual_bert.baselines.names import BASELINES, FITTED_BASELINES, SET_BASELINES
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
@@ -26,7 +27,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.nouns import counted
 from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
+from contextual_bert.runs.registry import check_kind
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch

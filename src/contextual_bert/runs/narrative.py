@@ -14,6 +14,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from contextual_bert.baselines.names import BASELINES, CONTEXT_AS_TEXT, FITTED_BASELINES
 from contextual_bert.conditioning import get_method
 from contextual_bert.errors import NAME, DataError, Message, TablePlace, in_message, joined
 from contextual_bert.evaluation import Interval, PairedRuns, Run, Scores, metric_of
@@ -26,7 +27,6 @@ from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.registry import BASELINES, CONTEXT_AS_TEXT, FITTED_BASELINES
 from contextual_bert.training.recipe import Recipe
 
 NUM_FEW = 3

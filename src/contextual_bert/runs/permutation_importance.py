@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.context.forms import missing_context
 from contextual_bert.data import SequenceDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
@@ -29,7 +30,6 @@ from contextual_bert.frames import Frame
 from contextual_bert.runs.evaluation import load_evaluation
 from contextual_bert.runs.evaluator import Evaluator, Progress
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directory import FinishedRun, finished_run
 from contextual_bert.runs.shifts import constant_features
 

@@ -5,13 +5,23 @@ A mistake must cost seconds and not the reading of a large table. Trains nothing
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from contextual_bert import conditioning as methods
 from contextual_bert import training
+from contextual_bert.baselines.names import (
+    BASELINES,
+    BERTLESS_BASELINES,
+    CONTEXT_AS_TEXT,
+    FITTED_BASELINES,
+    PLAIN_BERT,
+    SET_BASELINES,
+    WITHOUT_BERT,
+)
 from contextual_bert.data import Split
-from contextual_bert.errors import NAME, ConfigurationError, Message, UnknownNameError, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, Message, SettingPlace, UnknownNameError, did_you_mean
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import DEFAULT_MODEL
@@ -22,54 +32,8 @@ NOTHING_TO_COMPARE = Message(
     validation=0,
     test=0,
 )
-CONTEXT_AS_TEXT = "bert_context_as_text"  # the one baseline for whatever is learned from a text
-PLAIN_BERT = ("none", CONTEXT_AS_TEXT)  # no weights but those of a checkpoint and its head
-PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
-# Baseline -> what it sees; the first two are for sets and texts, those of TAG_BASELINES can label the words of a text.
-POPULARITY: Mapping[str, frozenset[str]] = {
-    "popularity": frozenset(),
-    "context_popularity": frozenset({"context"}),
-}
-SET_BASELINES: Mapping[str, frozenset[str]] = {
-    **POPULARITY,
-    "bag": frozenset({"items"}),
-    "bag_context": frozenset({"items", "context"}),
-}
-TAG_BASELINES: Mapping[str, frozenset[str]] = {
-    "bilstm": frozenset({"items"}),
-    "bilstm_context": frozenset({"items", "context"}),
-    "bilstm_crf": frozenset({"items"}),
-    "bilstm_crf_context": frozenset({"items", "context"}),
-}
-# Logistic regressions on words, or on vectors of a checkpoint that stays as it is.
-LOGISTIC: Mapping[str, frozenset[str]] = {
-    "tfidf": frozenset({"items"}),
-    "tfidf_context": frozenset({"items", "context"}),
-    "embeddings": frozenset({"items"}),
-    "embeddings_context": frozenset({"items", "context"}),
-}
-TEXT_BASELINES: Mapping[str, frozenset[str]] = {
-    **POPULARITY,
-    **LOGISTIC,
-    "ngrams": frozenset({"items"}),
-    "ngrams_context": frozenset({"items", "context"}),
-    "cnn": frozenset({"items"}),
-    "cnn_context": frozenset({"items", "context"}),
-    **TAG_BASELINES,
-    "bert_concat_text": frozenset({"items", "context"}),
-    "bert_concat_word": frozenset({"items", "context"}),
-    CONTEXT_AS_TEXT: frozenset({"items", "context"}),
-}
-BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
-# Those for texts without a BERT, and of them those that can be deployed.
-WITHOUT_BERT = tuple(name for name in TEXT_BASELINES if not name.startswith(("bert_", "embeddings")))
-BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC)
-# Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
-WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
 # Training settings that hold where nothing is trained, too.
 _OF_SCORING = frozenset({"disable_tqdm", "per_device_eval_batch_size"})
-# Those that are counted, or fitted to convergence, and read no setting of a training.
-FITTED_BASELINES = (*POPULARITY, *LOGISTIC)
 # Baseline -> the fields of a model's config that it reads, where it reads any.
 _OF_BASELINES: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(SET_BASELINES, frozenset({"softmax_over"})),
@@ -86,17 +50,6 @@ _OF_TRANSFORMERS = _OF_CONTEXT | {
 }
 
 
-def check_conditioning(name: str) -> None:
-    """Raise UnknownNameError unless ``name`` is a method or a baseline.
-
-    Example:
-        >>> check_conditioning("global_state")
-    """
-    known = [*methods.METHODS, *BASELINES]
-    if name not in known:
-        raise UnknownNameError(f"Unknown conditioning {name!r}", allowed=did_you_mean(name, known))
-
-
 def keeps_weights(recipe: Recipe) -> bool:
     """Return True if the run keeps its model: that of a method, or of a baseline that is deployed.
 
@@ -110,17 +63,11 @@ def keeps_weights(recipe: Recipe) -> bool:
 
 
 def check_kind(recipe: Recipe) -> None:
-    """Raise ConfigurationError where a baseline is asked for what it cannot do, or this machine for what it lacks.
+    """Raise ConfigurationError where a baseline is asked for what it cannot do.
 
-    A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained;
-    nor does a rate hold for weights that are not there, or a field of a model's config for what reads none. Only
-    baselines without a BERT go without a checkpoint.
+    No baseline has a BERT of which a part is trained; nor does a rate hold for weights that are not there, or a field
+    of a model's config for what reads none. Only baselines without a BERT go without a checkpoint.
     """
-    own, kind = (SET_BASELINES, "sets of items") if recipe.task.has_items else (TEXT_BASELINES, "texts")
-    if recipe.conditioning in BASELINES and recipe.conditioning not in own:
-        raise ConfigurationError(
-            f"{recipe.conditioning!r} is no baseline for {kind}", allowed=f"Allowed: {', '.join(own)}."
-        )
     if recipe.conditioning in BASELINES and recipe.trained_weights != "all":
         raise ConfigurationError(
             f"says what of a BERT is trained, and {recipe.conditioning!r} is a baseline, which trains all "
@@ -143,11 +90,6 @@ def check_kind(recipe: Recipe) -> None:
             value=recipe.model[name],
             fix=f"{recipe.conditioning!r} does not read this field of a model's config. Leave it out.",
         )
-    if recipe.conditioning in methods.METHODS:
-        methods.get_method(
-            recipe.conditioning,
-            {name: recipe.model[name] for name in recipe.model if methods.methods_of_setting(name)},
-        )
     if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
         raise ConfigurationError(
@@ -159,6 +101,18 @@ def check_kind(recipe: Recipe) -> None:
             Message(f"{{checkpoint}} is missing, and {recipe.conditioning!r} needs a BERT", checkpoint=NAME),
             allowed=f"Allowed without one: {', '.join(WITHOUT_BERT)}.",
             fix="Give its folder, its name on the Hub, or a run on texts to go on from.",
+        )
+
+
+def check_machine(recipe: Recipe) -> None:
+    """Raise ConfigurationError where this machine lacks what a recipe asks for, or its method does not take a setting.
+
+    What needs torch is checked here, after ``check_kind``.
+    """
+    if recipe.conditioning in methods.METHODS:
+        methods.get_method(
+            recipe.conditioning,
+            {name: recipe.model[name] for name in recipe.model if methods.methods_of_setting(name)},
         )
     training.chosen_device(recipe.device)
     training.chosen_dtype(recipe.dtype)
@@ -210,9 +164,30 @@ def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
     if conditioning in BASELINES and conditioning not in PLAIN_BERT:
         read = _OF_BASELINES.get(conditioning, frozenset())
     else:
-        own = methods.METHODS[conditioning].setting_names() if conditioning in methods.METHODS else ()
+        own = methods.METHODS.settings_of(conditioning) if conditioning in methods.METHODS else ()
         read = {name for name in model if name in own or not methods.methods_of_setting(name)}
     return {name: value for name, value in model.items() if name in read}
+
+
+def as_row(base: Recipe, conditioning: str) -> Recipe:
+    """The recipe of a method or a baseline beside others that ``base`` stands for, without the settings that it lacks.
+
+    Example:
+        >>> from contextual_bert.training import SetCompletion
+        >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items"), model={"hidden_size": 256})
+        >>> as_row(base, "concat").model, as_row(base, "bag").model
+        ({'hidden_size': 256}, {})
+    """
+    is_baseline = conditioning in BASELINES
+    return replace(
+        base,
+        conditioning=conditioning,
+        model=model_of(conditioning, base.model),
+        training=training_of(conditioning, base.training),
+        trained_weights="all" if is_baseline else base.trained_weights,
+        patience=None if conditioning in FITTED_BASELINES else base.patience,
+        lora={} if is_baseline else base.lora,
+    )
 
 
 def checked_epochs(epochs: int) -> int:
@@ -249,7 +224,6 @@ def check_recipe(recipe: Recipe) -> None:
         >>> from contextual_bert.training import SetCompletion
         >>> check_recipe(Recipe(data="days.parquet", task=SetCompletion(items="items")))
     """
-    check_conditioning(recipe.conditioning)
     check_kind(recipe)
     if recipe.split is not None:
         Split.load(recipe.split)
@@ -263,6 +237,7 @@ def check_recipe(recipe: Recipe) -> None:
             value=size,
             fix="Each head takes an equal share.",
         )
+    check_machine(recipe)
     settings: dict[str, Any] = {"disable_tqdm": True, **recipe.training}
     if "one_mask_epochs" in settings and recipe.task.has_items:  # the defaults fit it: set_defaults
         settings = {"masks_per_set": NUM_MASKS, "num_train_epochs": settings["one_mask_epochs"], **settings}
@@ -274,12 +249,14 @@ def check_recipe(recipe: Recipe) -> None:
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:
     """Raise unless every method of a comparison is known and the reference is one of them."""
     for recipe in recipes:
-        check_conditioning(recipe.conditioning)
         check_kind(recipe)
         if not recipe.is_held_out:
             raise ConfigurationError(NOTHING_TO_COMPARE)
     names = [*dict.fromkeys(recipe.label for recipe in recipes), *others]
     if reference not in names:
         raise UnknownNameError(
-            f"The reference {reference!r} is not among what is compared", allowed=did_you_mean(reference, names)
+            "is not among what is compared",
+            place=SettingPlace("reference"),
+            value=reference,
+            allowed=did_you_mean(reference, names),
         )

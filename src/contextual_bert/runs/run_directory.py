@@ -20,7 +20,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.baselines.names import BASELINES
+from contextual_bert.errors import CheckpointError, ConfigurationError, RunDirectoryError
 from contextual_bert.evaluation import (
     AnswerPredictions,
     Cost,
@@ -44,7 +45,7 @@ from contextual_bert.manifest import (
     has_manifest,
 )
 from contextual_bert.runs.provenance import environment
-from contextual_bert.runs.registry import BASELINES, keeps_weights
+from contextual_bert.runs.registry import keeps_weights
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
@@ -386,6 +387,21 @@ def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
             fix="Give another --output.",
         )
     return checkpoint
+
+
+def check_text_start(directory: Path) -> None:
+    """Raise where a folder is a run that no training on texts can go on from. Other folders pass.
+
+    Raises:
+        RunDirectoryError: an interrupted run, or one whose weights were not kept.
+        CheckpointError: a run on sets, or of a baseline.
+    """
+    if not is_run(directory):
+        return
+    if load_recipe(directory).task.has_items:
+        raise CheckpointError(f"{directory} is a run on sets of items, and these are texts", fix="Give a BERT.")
+    if holds_baseline(directory):
+        raise CheckpointError(f"{directory} is a run of a baseline, which has no BERT", fix="Give a run of a method.")
 
 
 def is_run(directory: Path) -> bool:

@@ -24,7 +24,7 @@ from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, r
 from contextual_bert.runs.field_importance import field_importances, kept_importances
 from contextual_bert.runs.loss_checks import with_membership, with_shares
 from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
-from contextual_bert.runs.registry import check_conditioning, check_kind, keeps_weights
+from contextual_bert.runs.registry import check_kind, check_machine, keeps_weights
 from contextual_bert.runs.reporting import cluster_numbers, report_on
 from contextual_bert.runs.resources import PeakMemory, TrainingClock
 from contextual_bert.runs.run_directory import (
@@ -152,8 +152,8 @@ def run(
         RunDirectoryError: another process writes to the directory; a checkpoint lacks what a resume needs.
         DataError: no row is left to evaluate.
     """
-    check_conditioning(recipe.conditioning)
     check_kind(recipe)
+    check_machine(recipe)
     if table is not None and prepared is not None:
         raise ConfigurationError("table and prepared both say what the data are", fix="Give one of them.")
     with locked_folder(output):

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from contextual_bert.baselines.names import POPULARITY
 from contextual_bert.context import ContextSchema
 from contextual_bert.data.splits import split_by_time
 from contextual_bert.errors import ContextualBertError, Message
 from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.registry import POPULARITY
 from contextual_bert.runs.run_directory import CHECKPOINTS
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster

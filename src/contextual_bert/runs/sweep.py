@@ -21,12 +21,13 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
+from contextual_bert.baselines.names import BASELINES
 from contextual_bert.errors import ConfigurationError, joined
 from contextual_bert.evaluation import Role, Run
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.runs.model_factory import training_lines
 from contextual_bert.runs.processes import process_context, take_environment
-from contextual_bert.runs.registry import BASELINES, check_jobs
+from contextual_bert.runs.registry import check_jobs
 from contextual_bert.runs.run_directory import check_same_recipe, is_complete, load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.tasks import Task

@@ -20,6 +20,13 @@ from torch.nn import functional
 from contextual_bert.baselines import ConcatText, ConcatWord, LogisticClassifier
 from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, LabelledPart, has_common_word
+from contextual_bert.baselines.names import (
+    BERTLESS_BASELINES,
+    CONTEXT_AS_TEXT,
+    FITTED_BASELINES,
+    LOGISTIC,
+    baselines_of,
+)
 from contextual_bert.baselines.shares import PRIORS, UNSEEN_LABEL, best_prior
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.encoding import rarely_missing
@@ -35,14 +42,6 @@ from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.registry import (
-    BERTLESS_BASELINES,
-    CONTEXT_AS_TEXT,
-    FITTED_BASELINES,
-    LOGISTIC,
-    TAG_BASELINES,
-    TEXT_BASELINES,
-)
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.progress import counting
@@ -248,17 +247,6 @@ def _rows(ready: TextData, part: str) -> NDArray[np.int64]:
     """Return the rows of the table that a part has a label for."""
     dataset = ready.datasets[part]
     return dataset.example_ids[dataset.labels != IGNORED_LABEL].numpy()
-
-
-def baselines_of(head: str) -> list[str]:
-    """The baselines that can learn what a head learns.
-
-    Example:
-        >>> baselines_of("tagging")
-        ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context', 'bert_context_as_text']
-    """
-    of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
-    return {"classification": of_texts, "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
 
 
 def check_baseline(recipe: Recipe, ready: TextData) -> None:

@@ -22,10 +22,10 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import BertProcessing
 from transformers import PreTrainedTokenizerFast
 
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split, TextTable
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
-from contextual_bert.inference.saved_files import holds_baseline
 from contextual_bert.manifest import check_manifest
 from contextual_bert.models import (
     ContextFeatureExtractor,
@@ -36,8 +36,7 @@ from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_he
 from contextual_bert.models.warm_start import context_config
 from contextual_bert.runs.label_names import some_labels
 from contextual_bert.runs.prepared_data import num_trained_by
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT
-from contextual_bert.runs.run_directory import SCORES_FILE, is_run, load_recipe
+from contextual_bert.runs.run_directory import SCORES_FILE, check_text_start
 from contextual_bert.runs.run_schema import check_brought, customers_in
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.training.recipe import Recipe
@@ -177,11 +176,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         return None
     folder = Path(task.checkpoint)
     check_manifest(folder)
-    if is_run(folder):
-        if load_recipe(folder).task.has_items:
-            raise CheckpointError(f"{folder} is a run on sets of items, and these are texts", fix="Give a BERT.")
-        if holds_baseline(folder):
-            raise CheckpointError(f"{folder} is a run of a baseline, which has no BERT", fix="Give a run of a method.")
+    check_text_start(folder)
     if (config := context_config(task.checkpoint)) is None:
         return None
     if task.is_from_scratch:

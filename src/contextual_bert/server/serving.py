@@ -9,7 +9,8 @@ import ipaddress
 import math
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,13 +37,8 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
         KeyboardInterrupt: after Ctrl-C, when everything was answered.
     """
     remarks = exposure(getattr(app, "settings", None) or ServerSettings(), host)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise ConfigurationError(
-            f"{host}:{port} cannot be listened on: {error}", fix="Give another host or port."
-        ) from error
+    with _refusal_in_words(host, port):
+        listener = socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
     # asyncio does this for sockets that say they are TCP, which create_server's do not. Without it the end of an answer
     # waits for the client's delayed acknowledgement of its beginning: 40 ms on a connection that is kept.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -55,11 +51,36 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     gc.collect()
     gc.freeze()
     address = listener.getsockname()
-    shown = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
+    shown = f"[{address[0]}]" if listener.family == socket.AF_INET6 else address[0]
     EVENTS.info("listening", extra={"details": {"url": f"http://{shown}:{address[1]}"}})
     reload = app.reload if hasattr(app, "reload") else lambda: None  # pyright: ignore[reportAttributeAccessIssue]
     with _handling(signal.SIGHUP, reload), _handling(signal.SIGTERM, lambda: None), listener:
         server.run()
+
+
+def check_address(host: str, port: int) -> None:
+    """Raise ConfigurationError where an address cannot be listened on: before a run is loaded.
+
+    Example:
+        >>> check_address("127.0.0.1", 0)
+    """
+    with _refusal_in_words(host, port), socket.socket(_family(host)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as create_server does
+        probe.bind((host, port))
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+@contextmanager
+def _refusal_in_words(host: str, port: int) -> Generator[None]:
+    """Turn the system's refusal of an address into a ConfigurationError."""
+    try:
+        yield
+    except (OSError, OverflowError) as error:
+        fix = "Give another host or port."
+        raise ConfigurationError(f"{host}:{port} cannot be listened on: {error}", fix=fix) from error
 
 
 def exposure(settings: ServerSettings, host: str) -> list[str]:

@@ -209,7 +209,7 @@ def refusals_in_words(settings: Mapping[str, Any]) -> Generator[None]:
 
 
 def check_settings_of_trainer(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for a name that is no training setting, or a value of another type.
+    """Raise ConfigurationError for a value of another type.
 
     ``training.setting_checks.check_settings`` calls it for settings that it does not know itself.
 
@@ -219,8 +219,6 @@ def check_settings_of_trainer(settings: Mapping[str, Any]) -> None:
     known = get_type_hints(ContextualTrainingArguments)
     choices = {each.name: list(each.metadata.get("choices") or ()) for each in fields(ContextualTrainingArguments)}
     for name, value in settings.items():
-        if name not in known:
-            raise ConfigurationError(f"No training setting {name!r}", allowed=did_you_mean(name, known))
         try:
             TypeAdapter(known[name], config=_AS_GIVEN).validate_python(value)
         except ValidationError as error:

@@ -35,6 +35,8 @@ ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
 FieldSelection = Literal["auto", "off"]
 Leaks = Literal["drop", "keep"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Dtype = Literal["auto", "float32", "bfloat16"]
 # How a split is made where no file has it -> what it is where nobody said so.
 SPLIT_FIELDS: Mapping[str, Any] = {"time": None, "split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
 BEST_METRIC = "metric_for_best_model"
@@ -124,7 +126,12 @@ class Recipe:
     split: Annotated[
         str | None,
         Option(
-            "Split file of the command split, made for this table.", MAIN, metavar="FILE", form="path", is_of_data=True
+            "Split file of the command split, made for this table.",
+            MAIN,
+            metavar="FILE",
+            form="path",
+            names="file",
+            is_of_data=True,
         ),
     ] = None
     split_column: Annotated[
@@ -139,12 +146,24 @@ class Recipe:
     validation_data: Annotated[
         str | None,
         Option(
-            "Table that is the validation part; DATA is the rest.", SPLIT, metavar="FILE", form="path", is_of_data=True
+            "Table that is the validation part; DATA is the rest.",
+            SPLIT,
+            metavar="FILE",
+            form="path",
+            names="table",
+            is_of_data=True,
         ),
     ] = None
     test_data: Annotated[
         str | None,
-        Option("Table that is the test part; DATA is the rest.", SPLIT, metavar="FILE", form="path", is_of_data=True),
+        Option(
+            "Table that is the test part; DATA is the rest.",
+            SPLIT,
+            metavar="FILE",
+            form="path",
+            names="table",
+            is_of_data=True,
+        ),
     ] = None
     split_by: Annotated[
         SplitBy | None,
@@ -175,6 +194,7 @@ class Recipe:
             MAIN,
             metavar="FILE",
             form="path",
+            names="file",
             is_of_data=True,
         ),
     ] = None
@@ -303,16 +323,13 @@ class Recipe:
             minimum=1,
         ),
     ] = None
-    device: Annotated[
-        str, Option("Where to run; auto takes an accelerator.", TRAINING, metavar="auto|cpu|cuda|mps")
-    ] = "auto"
+    device: Annotated[Device, Option("Where to run; auto takes an accelerator.", TRAINING)] = "auto"
     dtype: Annotated[
-        str,
+        Dtype,
         Option(
             "bfloat16 runs under autocast, weights and loss stay float32. Fast on accelerators and on many processors "
             "with AMX or AVX512-BF16, slower than float32 on others; auto takes the faster one.",
             TRAINING,
-            metavar="auto|float32|bfloat16",
         ),
     ] = "float32"
     seed: Annotated[int, Option("Seed of initialisation, masks, dropout and order.", TRAINING, minimum=0)] = 0
@@ -325,9 +342,9 @@ class Recipe:
                 "run(Recipe(data='orders', ...), output, table=frame).",
             )
         object.__setattr__(self, "data", str(self.data))
+        training.check_recipe_settings(self)
         if self.dtype == "auto":
             object.__setattr__(self, "dtype", training.fast_dtype(self.device))
-        training.check_recipe_settings(self)
 
     def on_data(self, *, schema: Mapping[str, Any] | None, task: TaskSettings | None = None) -> Self:
         """Return the recipe with what its data tell. It was checked when it was made, and is not checked again.

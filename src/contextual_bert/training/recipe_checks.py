@@ -4,6 +4,8 @@ import re
 from typing import cast
 
 from contextual_bert import data, evaluation  # they import numpy when used: a value that is not allowed comes first
+from contextual_bert.baselines.names import BASELINES
+from contextual_bert.conditioning.registry import METHODS
 from contextual_bert.errors import (
     NAME,
     ConfigurationError,
@@ -29,12 +31,14 @@ def check_recipe_settings(recipe: Recipe) -> None:
     Args:
         recipe: as it is made; it reads no data.
     """
-    check_settings(recipe.training)
+    check_declared(recipe)
     if not isinstance(cast(object, recipe.task), TaskSettings):
         raise ConfigurationError(
             f"task={recipe.task!r:.80} is no task",
             fix="Give one, such as SetCompletion(items='items').",
         )
+    check_conditioning(recipe.conditioning, task=recipe.task)
+    check_settings(recipe.training)
     check_fields(recipe.model, task=recipe.task)
     recipe.task.check_recipe(
         customer=recipe.customer,
@@ -53,7 +57,6 @@ def check_recipe_settings(recipe: Recipe) -> None:
             value=getattr(recipe, lost[0]),
             fix="Give one of them.",
         )
-    check_declared(recipe)
     if recipe.split_by == "customer" and recipe.customer is None:
         raise ConfigurationError(
             "needs the customer column",
@@ -99,6 +102,20 @@ def check_recipe_settings(recipe: Recipe) -> None:
         raise ConfigurationError(
             "names a folder", setting="name", value=recipe.name, fix="Give letters, digits, '_', '-' and '.'."
         )
+
+
+def check_conditioning(name: str, *, task: TaskSettings) -> None:
+    """Raise UnknownNameError unless ``name`` is a method, or a baseline for such a task.
+
+    Example:
+        >>> from contextual_bert.training import SetCompletion
+        >>> check_conditioning("global_state", task=SetCompletion(items="items"))
+    """
+    known = [*METHODS, *task.baselines]
+    if name not in known:
+        problem = f"is no baseline for {task.noun}" if name in BASELINES else "is unknown"
+        allowed = did_you_mean(str(name), known)
+        raise UnknownNameError(problem, place=SettingPlace("conditioning"), value=name, allowed=allowed)
 
 
 def _check_best_epoch(recipe: Recipe) -> None:

@@ -1,12 +1,13 @@
 """Set completion as a task of a recipe: the columns of items and sets, and the run that is started from."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, cast
 
+from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.data.policies import SetPolicy
 from contextual_bert.errors import ConfigurationError, Message
-from contextual_bert.options import MAIN, SETS, Option
+from contextual_bert.options import MAIN, SETS, Option, check_declared
 from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TaskSettings, pipeline_code
 
 
@@ -34,6 +35,7 @@ class SetCompletion(TaskSettings):
 
     noun: ClassVar[str] = "sets of items"
     has_items: ClassVar[bool] = True
+    baselines: ClassVar[Collection[str]] = SET_BASELINES
     reads_checkpoint: ClassVar[bool] = False
     command: ClassVar[str] = "complete"
     imported: ClassVar[str] = "CompletionPipeline"
@@ -65,6 +67,7 @@ class SetCompletion(TaskSettings):
             SETS,
             metavar="RUN",
             form="path",
+            names="run of sets",
         ),
     ] = None
     retire_missing_items: Annotated[
@@ -79,6 +82,7 @@ class SetCompletion(TaskSettings):
         # A single name is as good as a tuple of it.
         names = (self.group_by,) if isinstance(cast(object, self.group_by), str) else tuple(self.group_by)
         object.__setattr__(self, "group_by", names)
+        check_declared(self)
         if self.items in names:
             raise ConfigurationError(
                 "names the column of items",

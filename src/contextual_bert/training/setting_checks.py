@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
-from contextual_bert import conditioning, models, training
+from contextual_bert import training
+from contextual_bert.conditioning.registry import METHODS
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.options import MAIN, SETS, TRAINING, Option, declared_options
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training.task_settings import TaskSettings
+from contextual_bert.training.trainer_fields import trainer_fields
 
 SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
 OWN_SETTINGS = {
@@ -138,6 +140,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         if name in FIXED:
             raise ConfigurationError(f"{name!r} changes nothing here, or what must not be changed", fix="Leave it out.")
         check_value(name, value)
+        if name not in trainer_fields():
+            raise ConfigurationError(f"No training setting {name!r}", allowed=did_you_mean(name, trainer_fields()))
         if type(value) not in PLAIN.get(name, ()):
             training.check_settings_of_trainer({name: value})
 
@@ -198,20 +202,16 @@ def check_fields(model: Mapping[str, Any], *, task: TaskSettings) -> None:
         >>> from contextual_bert.training import SetCompletion
         >>> check_fields({"hidden_size": 256}, task=SetCompletion(items="items"))
     """
-    free = [*task.model_fields]
+    free = [*task.model_fields, *(setting for method in METHODS for setting in METHODS.settings_of(method))]
     for name in model:
         if name in SHARES:
             raise ConfigurationError(f"{name!r} is a setting of the training", fix="Give it there, not to the model.")
-        # The methods and the config need torch, so they are asked for other names alone.
-        if name in free or conditioning.methods_of_setting(name):
-            continue
-        if name in models.ContextualBertConfig.__dataclass_fields__:
+        if name not in free:
             raise ConfigurationError(
-                f"{name!r} follows from the recipe, its data or its checkpoint",
-                fix=f"Leave it out of the model's fields. Those that can be set: {', '.join(sorted(free))}.",
+                f"{name!r} is no field of a model's config that can be set for {task.noun}",
+                allowed=did_you_mean(name, free),
+                fix="Leave it out. What else a config has follows from the recipe, its data or its checkpoint.",
             )
-        free += [setting for method in conditioning.METHODS.values() for setting in method.setting_names()]
-        raise ConfigurationError(f"No field {name!r} in a model's config", allowed=did_you_mean(name, free))
     over = model.get("softmax_over", "vocabulary")
     if over not in get_args(SoftmaxOver):
         raise ConfigurationError(

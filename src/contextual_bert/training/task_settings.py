@@ -1,6 +1,6 @@
 """Base of the tasks of a recipe: which columns a task reads, and what its runs are asked with."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ class TaskSettings:
         noun: what is learned, in words.
         has_items: True if the rows are sets of items; False if they are texts.
         reads_checkpoint: True if models are made from a BERT checkpoint.
+        baselines: names of the baselines that learn this.
         hub_tag: name of the task on the Hub.
         command: the command that asks a finished run.
         asked: options of ``command`` that an example of it has.
@@ -38,6 +39,7 @@ class TaskSettings:
     noun: ClassVar[str]
     has_items: ClassVar[bool]
     reads_checkpoint: ClassVar[bool]
+    baselines: ClassVar[Collection[str]] = ()
     hub_tag: ClassVar[str] = "fill-mask"
     command: ClassVar[str]
     asked: ClassVar[tuple[str, ...]] = ()

@@ -4,11 +4,12 @@ A class has the fields that its task reads and no others, so that a pair of sett
 written. Names of columns and settings only: it reads no table and loads no checkpoint.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal
 
 from contextual_bert import evaluation  # it imports numpy when it is used
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TAG_BASELINES, TEXT_BASELINES
 from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.truncation import Truncation
@@ -42,6 +43,7 @@ class TextTask(TaskSettings):
 
     has_items: ClassVar[bool] = False
     reads_checkpoint: ClassVar[bool] = True
+    baselines: ClassVar[Collection[str]] = (CONTEXT_AS_TEXT,)
 
     text: Annotated[
         str,
@@ -61,6 +63,7 @@ class TextTask(TaskSettings):
             "without.",
             MAIN,
             metavar="BERT",
+            names="checkpoint",
             is_of_data=True,
         ),
     ] = None
@@ -262,6 +265,7 @@ class Classification(LabelTask):
     """
 
     noun: ClassVar[str] = "labels of texts"
+    baselines: ClassVar[Collection[str]] = TEXT_BASELINES
     hub_tag: ClassVar[str] = "text-classification"
     kind: str = field(default="classification", init=False)
     question: ClassVar[None] = None
@@ -334,6 +338,7 @@ class Tagging(LabelTask):
     """
 
     noun: ClassVar[str] = "tags of words"
+    baselines: ClassVar[Collection[str]] = (*TAG_BASELINES, CONTEXT_AS_TEXT)
     hub_tag: ClassVar[str] = "token-classification"
     kind: str = field(default="tagging", init=False)
     pair: ClassVar[None] = None

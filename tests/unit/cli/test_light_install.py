@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.inference.saved_files import check_trained
 from contextual_bert_cli import complete, pipelines
 
 
@@ -28,8 +29,8 @@ def test_ray_says_what_to_install_for_it(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_a_wrong_folder_is_told_with_what_would_do(tmp_path: Path, takes_exports: bool, told: str) -> None:
     with pytest.raises(RunDirectoryError, match=told) as caught:
-        pipelines.check_folder(tmp_path, takes_exports=takes_exports)
+        check_trained(tmp_path, takes_exports=takes_exports)
     assert ("export" in caught.value.fix) == takes_exports
     with pytest.raises(RunDirectoryError, match="does not exist") as caught:
-        pipelines.check_folder(tmp_path / "nowhere", takes_exports=takes_exports)
+        check_trained(tmp_path / "nowhere", takes_exports=takes_exports)
     assert ("export" in caught.value.fix) == takes_exports

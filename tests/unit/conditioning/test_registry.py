@@ -20,13 +20,19 @@ def test_the_papers_five_with_their_labels() -> None:
     assert all(name == method.name for name, method in METHODS.items())
 
 
+def test_the_settings_of_a_method_are_known_without_its_class() -> None:
+    assert {name: METHODS.settings_of(name) for name in METHODS} == {
+        name: method.setting_names() for name, method in METHODS.items()
+    }
+
+
 def test_only_none_takes_no_context() -> None:
     assert [name for name in METHODS if not get_method(name).has_context] == ["none"]
 
 
 def test_a_misspelt_name_gets_a_suggestion() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"Unknown conditioning 'global_stat'. Did you mean 'global_state'"
+        UnknownNameError, match=r"conditioning='global_stat' is unknown. Did you mean 'global_state'"
     ) as error:
         get_method("global_stat")
     assert "new_position" in str(error.value), "the known names are listed"

@@ -13,6 +13,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import QuestionAnsweringPipeline, encode_questions
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.data import ShuffledContext
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import AnswerPredictions
@@ -20,7 +21,6 @@ from contextual_bert.inference import score_answers
 from contextual_bert.runs import TextModelTask, evaluate_run, inspect_table, load_run, prepare, run, study
 from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import donor_of, permute_features
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directory import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew

@@ -9,12 +9,13 @@ import pytest
 from contextual_bert.evaluation import Cost, LabelPredictions, PairedRuns, Role, Run, Scores
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.runs.narrative import FewTargets, findings
-from contextual_bert.training import MaskedText, Recipe, SetCompletion
+from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion
 
 ROWS = 300
 GSU, SHUFFLED, FROZEN = "global_state_update", "global_state_update_shuffled", "bert_concat_word"
 MA_BERT = "multi_attribute"
 PLAIN = Recipe(data="days.parquet", task=SetCompletion(items="items"), conditioning="none")
+LABELS = Classification(text="review", label="stars", checkpoint="bert-base-uncased")
 RECIPES = {
     "none": PLAIN,
     "none_wide": replace(PLAIN, name="none_wide", is_control=True),
@@ -22,7 +23,7 @@ RECIPES = {
     GSU: replace(PLAIN, conditioning=GSU),
     MA_BERT: replace(PLAIN, conditioning=MA_BERT),
     SHUFFLED: replace(PLAIN, conditioning=GSU, is_context_shuffled=True),
-    FROZEN: replace(PLAIN, conditioning=FROZEN, is_control=True),
+    FROZEN: replace(PLAIN, task=LABELS, conditioning=FROZEN, is_control=True),
     "bag": replace(PLAIN, conditioning="bag"),
     "bag_context": replace(PLAIN, conditioning="bag_context"),
     "popularity": replace(PLAIN, conditioning="popularity"),

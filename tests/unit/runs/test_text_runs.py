@@ -17,12 +17,12 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import CompletionPipeline, TextPipeline, encode_texts
+from contextual_bert.baselines.names import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.runs import TextModelTask, as_row, evaluate_run, load_run, prepare, run, study
 from contextual_bert.runs.card import about, write_card
 from contextual_bert.runs.model_factory import arguments_of
-from contextual_bert.runs.registry import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
 from contextual_bert.runs.run_directory import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew

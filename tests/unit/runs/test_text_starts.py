@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from contextual_bert import TextPipeline
+from contextual_bert.baselines.names import TEXT_BASELINES, WITHOUT_BERT
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
-from contextual_bert.runs.registry import TEXT_BASELINES, WITHOUT_BERT, check_recipe, training_of
+from contextual_bert.runs.registry import check_recipe, training_of
 from contextual_bert.runs.text_starts import frequent_words, word_tokenizer
 from contextual_bert.training import Classification, MaskedText, QuestionAnswering, Recipe, task_on_texts
 

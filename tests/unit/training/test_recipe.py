@@ -9,12 +9,15 @@ import pytest
 import torch
 
 from contextual_bert.data import SetPolicy
-from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError, UnknownNameError
 from contextual_bert.training import (
+    Classification,
     ContextualTrainingArguments,
     MaskedText,
     Recipe,
     SetCompletion,
+    Tagging,
+    TaskSettings,
     devices,
     training_arguments,
 )
@@ -109,10 +112,16 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"training": {"masks_per_set": 0}}, "masks_per_set=0"),
         ({"training": {"learning_rate": float("nan")}}, "learning_rate=nan"),
         ({"model": {"hidden_sise": 3}}, "'hidden_sise'.*Did you mean 'hidden_size'"),
-        ({"model": {"vocab_size": 3}}, "'vocab_size' follows from the recipe"),
-        ({"model": {"mask_token_id": 7}}, "'mask_token_id' follows from the recipe, .* can be set: attention_probs"),
-        ({"model": {"classifier_pooling": "mean"}}, "'classifier_pooling' follows from the recipe"),
-        ({"task": MaskedText(checkpoint="bert"), "model": {"hidden_size": 8}}, "'hidden_size' follows"),
+        ({"model": {"vocab_size": 3}}, "'vocab_size' is no field .* that can be set for sets of items"),
+        (
+            {"model": {"mask_token_id": 7}},
+            "'mask_token_id' is no field .*Known: attention_probs.*follows from the recipe, its data",
+        ),
+        ({"model": {"classifier_pooling": "mean"}}, "'classifier_pooling' is no field"),
+        (
+            {"task": MaskedText(checkpoint="bert"), "model": {"hidden_size": 8}},
+            "'hidden_size' is no field .* for hidden words of texts",
+        ),
         (
             {"task": MaskedText(checkpoint="bert"), "init_from": "runs/a"},
             "this is for hidden words of texts. Name a run to go on from as the checkpoint",
@@ -127,6 +136,47 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
 def test_what_cannot_work_is_refused_at_once(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ContextualBertError, match=message):
         Recipe(data="days.parquet", task=SetCompletion(items="codes")).changed(**settings)
+
+
+TEXTS: dict[str, Any] = {"text": "review", "checkpoint": "bert-base-uncased"}
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "problem", "lacking"),
+    [
+        (SetCompletion(items="codes"), "global_stat", "is unknown. Did you mean 'global_state'?", "cnn"),
+        (SetCompletion(items="codes"), "cnn", "is no baseline for sets of items", "cnn"),
+        (Classification(label="stars", **TEXTS), "bag", "is no baseline for labels of texts", "bag"),
+        (Tagging(label="tags", **TEXTS), "tfidf", "is no baseline for tags of words", "tfidf"),
+        (MaskedText(**TEXTS), "cnn", "is no baseline for hidden words of texts", "cnn"),
+    ],
+    ids=["misspelt", "of texts", "of sets", "of labels", "of hidden words"],
+)
+def test_a_conditioning_is_one_of_its_tasks(task: TaskSettings, name: str, problem: str, lacking: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        Recipe(data="days.parquet", task=task, conditioning=name)
+    assert caught.value.location == ("conditioning",) and caught.value.value == name
+    assert problem in str(caught.value)
+    known = caught.value.allowed.partition("Known: ")[2].rstrip(".").split(", ")
+    assert {"none", "global_state", *task.baselines} <= {*known} and lacking not in known
+
+
+@pytest.mark.parametrize("name", ["", " ", 3])
+@pytest.mark.parametrize("field", ["items", "group_by", "customer", "exclude", "text", "label"])
+def test_a_column_has_a_name(field: str, name: Any) -> None:
+    def made() -> Recipe:
+        if field in ("text", "label"):
+            columns: dict[str, Any] = {"text": "review", "label": "stars", field: name}
+            return Recipe(data="days.parquet", task=Classification(checkpoint="bert", **columns))
+        value: Any = (name,) if field in ("group_by", "exclude") else name
+        given: dict[str, Any] = {field: value}
+        if field in ("items", "group_by"):
+            return Recipe(data="days.parquet", task=SetCompletion(**{"items": "codes", **given}))
+        return Recipe(data="days.parquet", task=SetCompletion(items="codes"), **given)
+
+    with pytest.raises(ConfigurationError, match="Give") as caught:
+        made()
+    assert caught.value.location == (field,)
 
 
 def test_our_defaults_are_the_recipes(tmp_path: Path) -> None:

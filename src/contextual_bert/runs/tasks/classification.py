@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextual_bert.baselines import LabelShares
+from contextual_bert.baselines.names import WITHOUT_BERT
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.models import ContextualBertForSequenceClassification
-from contextual_bert.runs.registry import WITHOUT_BERT
 from contextual_bert.runs.tasks.text import LabelModelTask
 
 

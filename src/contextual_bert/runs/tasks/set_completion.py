@@ -14,6 +14,7 @@ from torch import nn
 from transformers import TrainerCallback
 
 from contextual_bert.baselines import ItemPopularity
+from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.data import SequenceDataset, SetTable, Split
@@ -24,7 +25,6 @@ from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
-from contextual_bert.runs.registry import SET_BASELINES
 from contextual_bert.runs.run_schema import check_brought
 from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line, single_lines
 from contextual_bert.runs.tasks.base import CountedTask, targets_in

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TEXT_BASELINES
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.models import ContextualBertForTokenClassification
-from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TEXT_BASELINES
 from contextual_bert.runs.tasks.text import LabelModelTask
 from contextual_bert.runs.unscored import unscored_words
 from contextual_bert.training.recipe import Recipe

@@ -14,6 +14,14 @@ from transformers import Trainer, TrainerCallback
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.baselines.label_model import LabelModel
+from contextual_bert.baselines.names import (
+    BERTLESS_BASELINES,
+    CONTEXT_AS_TEXT,
+    LOGISTIC,
+    TEXT_BASELINES,
+    WITHOUT_BERT,
+    WITHOUT_TOKENS,
+)
 from contextual_bert.baselines.shares import UNSEEN_LABEL, Observations
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, ShuffledContext, Split, TextTable
@@ -30,16 +38,7 @@ from contextual_bert.models.pretrained import checkpoint_config
 from contextual_bert.models.warm_start import load_continued
 from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
-from contextual_bert.runs.registry import (
-    BERTLESS_BASELINES,
-    CONTEXT_AS_TEXT,
-    LOGISTIC,
-    TEXT_BASELINES,
-    WITHOUT_BERT,
-    WITHOUT_TOKENS,
-    check_kind,
-    keeps_weights,
-)
+from contextual_bert.runs.registry import check_kind, keeps_weights
 from contextual_bert.runs.run_directory import CHECKPOINT_DIGEST
 from contextual_bert.runs.shifts import counts_of, drift_line
 from contextual_bert.runs.tasks.base import CountedTask, Progress, Task

@@ -1,0 +1,63 @@
+"""Names of the baselines: what each sees, and what it can be trained for.
+
+Imports nothing, so that a name is checked before torch is loaded.
+"""
+
+from collections.abc import Mapping
+
+CONTEXT_AS_TEXT = "bert_context_as_text"  # the one baseline for whatever is learned from a text
+PLAIN_BERT = ("none", CONTEXT_AS_TEXT)  # no weights but those of a checkpoint and its head
+# Baseline -> what it sees; the first two are for sets and texts, those of TAG_BASELINES can label the words of a text.
+POPULARITY: Mapping[str, frozenset[str]] = {
+    "popularity": frozenset(),
+    "context_popularity": frozenset({"context"}),
+}
+SET_BASELINES: Mapping[str, frozenset[str]] = {
+    **POPULARITY,
+    "bag": frozenset({"items"}),
+    "bag_context": frozenset({"items", "context"}),
+}
+TAG_BASELINES: Mapping[str, frozenset[str]] = {
+    "bilstm": frozenset({"items"}),
+    "bilstm_context": frozenset({"items", "context"}),
+    "bilstm_crf": frozenset({"items"}),
+    "bilstm_crf_context": frozenset({"items", "context"}),
+}
+# Logistic regressions on words, or on vectors of a checkpoint that stays as it is.
+LOGISTIC: Mapping[str, frozenset[str]] = {
+    "tfidf": frozenset({"items"}),
+    "tfidf_context": frozenset({"items", "context"}),
+    "embeddings": frozenset({"items"}),
+    "embeddings_context": frozenset({"items", "context"}),
+}
+TEXT_BASELINES: Mapping[str, frozenset[str]] = {
+    **POPULARITY,
+    **LOGISTIC,
+    "ngrams": frozenset({"items"}),
+    "ngrams_context": frozenset({"items", "context"}),
+    "cnn": frozenset({"items"}),
+    "cnn_context": frozenset({"items", "context"}),
+    **TAG_BASELINES,
+    "bert_concat_text": frozenset({"items", "context"}),
+    "bert_concat_word": frozenset({"items", "context"}),
+    CONTEXT_AS_TEXT: frozenset({"items", "context"}),
+}
+BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
+# Those for texts without a BERT, and of them those that can be deployed.
+WITHOUT_BERT = tuple(name for name in TEXT_BASELINES if not name.startswith(("bert_", "embeddings")))
+BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC)
+# Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
+WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
+# Those that are counted, or fitted to convergence, and read no setting of a training.
+FITTED_BASELINES = (*POPULARITY, *LOGISTIC)
+
+
+def baselines_of(head: str) -> list[str]:
+    """The baselines that can learn what a head learns.
+
+    Example:
+        >>> baselines_of("tagging")
+        ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context', 'bert_context_as_text']
+    """
+    of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
+    return {"classification": of_texts, "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])

@@ -1,0 +1,177 @@
+"""What the value of an option names: a table, a run, a checkpoint, a word of a list.
+
+An option says it once, with ``checking`` or ``one_of``. typer then checks each value while it reads the command line,
+so a value that names nothing is told before the command imports what it works with.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from contextual_bert.data import ReadSettings
+    from contextual_bert.options import Named
+    from contextual_bert.training import Recipe
+
+PARTS = ("train", "validation", "test", "all")
+
+
+def checking(named: "Named") -> Callable[..., Any]:
+    """Return the callback of an option whose value names something that has to be there."""
+    check = _CHECKS[named]
+
+    def callback(parameter: typer.CallbackParam, value: Any) -> Any:
+        if value is not None:
+            check(value, parameter.opts[0])
+        return value
+
+    return callback
+
+
+def one_of(words: Iterable[str], *, setting: str | None = None) -> dict[str, Any]:
+    """Return the arguments of ``typer.Option`` for an option that takes one of these words.
+
+    Args:
+        words: that are allowed.
+        setting: argument of the library that the option sets. None: it sets none, and stands for itself.
+
+    Example:
+        >>> one_of(("table", "json"))["metavar"]
+        'table|json'
+    """
+    allowed = tuple(words)
+
+    def callback(parameter: typer.CallbackParam, value: Any) -> Any:
+        from contextual_bert.errors import ConfigurationError, did_you_mean
+
+        if value is not None and value not in allowed:
+            known = did_you_mean(value, allowed)
+            raise ConfigurationError("is unknown", setting=setting or parameter.opts[0], value=value, allowed=known)
+        return value
+
+    return {"metavar": "|".join(allowed), "callback": callback}
+
+
+def _check_table(value: str | Path, option: str) -> None:
+    """Raise DataError where no file is there."""
+    from contextual_bert.data.table_paths import check_exists
+
+    check_exists(value)
+
+
+def _check_file(value: Path, option: str) -> None:
+    """Raise DataError where no file is there, with the name of one in its folder that is alike."""
+    from contextual_bert.errors import DataError, did_you_mean
+
+    if value.is_file():
+        return
+    problem = "this is a folder" if value.is_dir() else "there is no such file"
+    ending = value.suffix or ".json"
+    near = [each.name for each in value.parent.glob(f"*{ending}")] if value.parent.is_dir() else []
+    advice = f" In its folder: {did_you_mean(value.name, near)}" if near else ""
+    raise DataError(problem, file=str(value), fix=f"Check the path of {option}.{advice}")
+
+
+def _check_run(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder is no run."""
+    from contextual_bert.inference.saved_files import check_trained
+
+    check_trained(value, takes_exports=False)
+
+
+def _check_run_of_sets(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder is no run whose model completes sets."""
+    _check_run(value, option)
+    _check_used_with(value, "complete")
+
+
+def _check_run_or_export(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder is neither a run whose model completes sets, nor an export."""
+    from contextual_bert.inference.saved_files import check_trained
+
+    check_trained(value)
+    _check_used_with(value, "complete")
+
+
+def _check_model_of_labels(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder has no model that predicts labels, tags or answers."""
+    from contextual_bert.inference.saved_files import check_is_folder
+
+    check_is_folder(value)
+    _check_used_with(value, "predict")
+
+
+def _check_model_of_words(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder has no model of hidden words."""
+    from contextual_bert.inference.saved_files import check_is_folder
+
+    check_is_folder(value)
+    _check_used_with(value, "sample")
+
+
+def _check_used_with(directory: str | Path, command: str) -> None:
+    """Raise RunDirectoryError for a run that another command asks, or whose model was not kept.
+
+    A folder without a recipe does not say what its model learned.
+    """
+    from contextual_bert.errors import RunDirectoryError
+    from contextual_bert.inference.saved_files import check_holds_model, learned_kind
+    from contextual_bert.training.tasks import TASK_SETTINGS
+
+    task = TASK_SETTINGS.get(learned_kind(directory) or "")
+    if task is not None and task.command != command:
+        fix = f"Name a run that {command} takes, or give this one to contextual-bert {task.command}."
+        raise RunDirectoryError(f"{directory} is a run on {task.noun}", fix=fix)
+    check_holds_model(directory)
+
+
+def _check_checkpoint(value: str, option: str) -> None:
+    """Raise CheckpointError for a path that leads nowhere. What may be a name on the Hub is left to transformers."""
+    from contextual_bert.errors import CheckpointError, did_you_mean
+
+    path = Path(value).expanduser()
+    is_path = path.is_absolute() or value.startswith((".", "~")) or len(path.parts) > 2
+    folders = [each for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
+    models = [each.name for each in folders if any((each / name).is_file() for name in ("config.json", "recipe.json"))]
+    # A name on the Hub has one part before its own, which may be that of a folder here. Runs beside it tell them apart.
+    if path.exists() or not (is_path or (models and len(path.parts) == 2)):
+        return
+    near = f" In its folder: {did_you_mean(path.name, models)}" if models else ""
+    fix = f"Check the path, or give a name on the Hub.{near}"
+    raise CheckpointError(f"{value} does not exist", fix=fix)
+
+
+def check_columns(file: str | Path, names: Iterable[str | None], *, settings: "ReadSettings | None" = None) -> None:
+    """Raise UnknownNameError where a file lacks a column, before it is read and torch is loaded.
+
+    Args:
+        file: of the table.
+        names: of the columns. None names none.
+        settings: how the file is read.
+    """
+    wanted = [name for name in names if name is not None]
+    if wanted:
+        from contextual_bert.data.heads import check_columns as check
+
+        check(file, wanted, settings=settings)
+
+
+def check_recipe_columns(recipe: "Recipe") -> None:
+    """Raise UnknownNameError where the table of a recipe lacks a column that the recipe names."""
+    named = (recipe.customer, recipe.time, recipe.split_column, *recipe.exclude, *recipe.sensitive)
+    columns = dict.fromkeys((*recipe.task.columns, *recipe.task.grouping, *named))
+    check_columns(recipe.data, columns, settings=recipe.reading)
+
+
+_CHECKS: dict["Named", Callable[[Any, str], None]] = {
+    "table": _check_table,
+    "file": _check_file,
+    "run": _check_run,
+    "run of sets": _check_run_of_sets,
+    "run of sets or export": _check_run_or_export,
+    "model of labels": _check_model_of_labels,
+    "model of words": _check_model_of_words,
+    "checkpoint": _check_checkpoint,
+}
