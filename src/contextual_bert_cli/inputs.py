@@ -153,7 +153,7 @@ def check_columns(file: str | Path, names: Iterable[str | None], *, settings: "R
     """
     wanted = [name for name in names if name is not None]
     if wanted:
-        from contextual_bert.data.heads import check_columns as check
+        from contextual_bert.data.file_columns import check_columns as check
 
         check(file, wanted, settings=settings)
 
