@@ -143,7 +143,7 @@ def _check_checkpoint(value: str, option: str) -> None:
     raise CheckpointError(f"{value} does not exist", fix=fix)
 
 
-def check_columns(file: str | Path, names: Iterable[str | None], *, settings: "ReadSettings | None" = None) -> None:
+def check_has_columns(file: str | Path, names: Iterable[str | None], *, settings: "ReadSettings | None" = None) -> None:
     """Raise UnknownNameError where a file lacks a column, before it is read and torch is loaded.
 
     Args:
@@ -153,16 +153,16 @@ def check_columns(file: str | Path, names: Iterable[str | None], *, settings: "R
     """
     wanted = [name for name in names if name is not None]
     if wanted:
-        from contextual_bert.data.file_columns import check_columns as check
+        from contextual_bert.data.file_columns import check_file_columns
 
-        check(file, wanted, settings=settings)
+        check_file_columns(file, wanted, settings=settings)
 
 
 def check_recipe_columns(recipe: "Recipe") -> None:
     """Raise UnknownNameError where the table of a recipe lacks a column that the recipe names."""
     named = (recipe.customer, recipe.time, recipe.split_column, *recipe.exclude, *recipe.sensitive)
     columns = dict.fromkeys((*recipe.task.columns, *recipe.task.grouping, *named))
-    check_columns(recipe.data, columns, settings=recipe.reading)
+    check_has_columns(recipe.data, columns, settings=recipe.reading)
 
 
 _CHECKS: dict["Named", Callable[[Any, str], None]] = {

@@ -118,7 +118,7 @@ def command(
     load_arrow()
     key = read_key(api_key_file)
     try:
-        from contextual_bert.server import ServerSettings, check_address, create_app, exposure, serve, tried
+        from contextual_bert.server import ServerSettings, check_can_listen, create_app, exposure, serve, tried
     except ModuleNotFoundError as error:
         raise _missing(error) from None
 
@@ -155,7 +155,7 @@ def command(
 
     reading = reading_of(choices)
     remark(*exposure(settings, host))
-    check_address(host, port)
+    check_can_listen(host, port)
 
     def load() -> "CompletionPipeline | OnnxCompletionPipeline":
         return load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)

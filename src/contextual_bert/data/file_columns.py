@@ -14,12 +14,14 @@ from contextual_bert.data.readers import read_text
 from contextual_bert.data.table_paths import TABLE_SUFFIXES, file_type
 from contextual_bert.errors import DataError, rows_are_lines
 
-__all__ = ["check_columns"]
+__all__ = ["check_file_columns"]
 
 _HEAD_BYTES = 1 << 20
 
 
-def check_columns(source: str | PathLike[str], names: Collection[str], *, settings: ReadSettings | None = None) -> None:
+def check_file_columns(
+    source: str | PathLike[str], names: Collection[str], *, settings: ReadSettings | None = None
+) -> None:
     """Raise where a file lacks a column, as far as its first megabyte tells.
 
     A file that cannot be read, or whose columns only the whole file tells, passes. ``read_table`` says what is wrong.

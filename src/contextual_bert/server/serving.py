@@ -58,11 +58,11 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
         server.run()
 
 
-def check_address(host: str, port: int) -> None:
+def check_can_listen(host: str, port: int) -> None:
     """Raise ConfigurationError where an address cannot be listened on: before a run is loaded.
 
     Example:
-        >>> check_address("127.0.0.1", 0)
+        >>> check_can_listen("127.0.0.1", 0)
     """
     with _refusal_in_words(host, port), socket.socket(_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as create_server does
