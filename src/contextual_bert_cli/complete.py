@@ -12,7 +12,7 @@ import typer
 from contextual_bert.nouns import counted
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.inputs import check_has_columns, checking, one_of
+from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
 from contextual_bert_cli.option_values import amount_of, condition_of, split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.pipelines import load_pipeline
@@ -402,7 +402,7 @@ def command(
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else trained.separator
         columns = {"items": item_column or trained.items or "items", "separator": in_cells}
         own = reading_over(reading_of_sets(trained, directory), choices)
-        check_has_columns(data, (columns["items"], *keys, *split_commas(keep)), settings=own)
+        check_asked_columns(data, (columns["items"], *keys, *split_commas(keep)), settings=own)
         from contextual_bert.inference.tables.bulk import BulkSettings
 
         bulk = BulkSettings(

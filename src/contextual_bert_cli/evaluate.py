@@ -8,7 +8,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.inputs import check_has_columns
+from contextual_bert_cli.inputs import check_asked_columns
 from contextual_bert_cli.option_values import number_or_all, split_commas
 from contextual_bert_cli.output import (
     calm_transformers,
@@ -64,7 +64,7 @@ def command(
     asked = {"data": data, "split": split, "items": items, "customer": customer}
     overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
     reading = overrides.get("reading", run.recipe.reading)
-    check_has_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
+    check_asked_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
     if scored_tokens is not None:
         overrides["scored_tokens"] = number_or_all(scored_tokens, option="--scored-tokens")
 

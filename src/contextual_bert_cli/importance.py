@@ -8,7 +8,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.inputs import check_has_columns, one_of
+from contextual_bert_cli.inputs import check_asked_columns, one_of
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import (
     calm_transformers,
@@ -84,7 +84,7 @@ def command(
     asked = {"data": data, "split": split, "items": items, "customer": customer}
     overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
     reading = overrides.get("reading", run.recipe.reading)
-    check_has_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
+    check_asked_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
 
     from contextual_bert.runs.permutation_importance import ablate_features, permute_features
     from contextual_bert.runs.report_files import write_importance

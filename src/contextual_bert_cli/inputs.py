@@ -143,7 +143,9 @@ def _check_checkpoint(value: str, option: str) -> None:
     raise CheckpointError(f"{value} does not exist", fix=fix)
 
 
-def check_has_columns(file: str | Path, names: Iterable[str | None], *, settings: "ReadSettings | None" = None) -> None:
+def check_asked_columns(
+    file: str | Path, names: Iterable[str | None], *, settings: "ReadSettings | None" = None
+) -> None:
     """Raise UnknownNameError where a file lacks a column, before it is read and torch is loaded.
 
     Args:
@@ -162,7 +164,7 @@ def check_recipe_columns(recipe: "Recipe") -> None:
     """Raise UnknownNameError where the table of a recipe lacks a column that the recipe names."""
     named = (recipe.customer, recipe.time, recipe.split_column, *recipe.exclude, *recipe.sensitive)
     columns = dict.fromkeys((*recipe.task.columns, *recipe.task.grouping, *named))
-    check_has_columns(recipe.data, columns, settings=recipe.reading)
+    check_asked_columns(recipe.data, columns, settings=recipe.reading)
 
 
 _CHECKS: dict["Named", Callable[[Any, str], None]] = {

@@ -11,7 +11,7 @@ import typer
 from contextual_bert.models.truncation import Truncation
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.inputs import check_has_columns, checking, one_of
+from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
 from contextual_bert_cli.output import (
     calm_transformers,
     check_output_path,
@@ -193,7 +193,7 @@ def command(
         named = {"--text-column": text_column, "--pair-column": pair_column, "--question-column": question_column}
         for option, name in named.items():
             try:
-                check_has_columns(data, (name,), settings=reading)
+                check_asked_columns(data, (name,), settings=reading)
             except UnknownNameError as error:
                 raise error.further(f"Name the right one with {option}.") from error
 
