@@ -85,11 +85,13 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
         *(
             replace(base, conditioning=name, training=on_frozen, model={}, is_control=True)
             for name in ("bert_concat_word", "bert_concat_text")
+            if name in base.task.baselines
         ),
         as_row(base, CONTEXT_AS_TEXT),
         *(
             as_row(replace(base, training=baseline_training), name)
             for name in dict.fromkeys((*LABEL_BASELINES, *TAG_BASELINES, *FITTED_BASELINES))
+            if name in base.task.baselines
         ),
     ]
     return {recipe.label: recipe for recipe in recipes}

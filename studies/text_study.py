@@ -115,6 +115,8 @@ class TextStudyData:
         """
         every = text_rows(replace(self.prepared.recipe, training=self.size.training), self.size.baseline_training)
         for row, own in self.size.row_settings.items():
+            if row not in every:  # of a baseline that this task cannot have
+                continue
             every[row] = replace(
                 every[row],
                 training={**every[row].training, **own.get("training", {})},

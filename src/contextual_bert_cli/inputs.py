@@ -140,7 +140,7 @@ def _check_checkpoint(value: str, option: str) -> None:
         return
     near = f" In its folder: {did_you_mean(path.name, models)}" if models else ""
     fix = f"Check the path, or give a name on the Hub.{near}"
-    raise CheckpointError(f"{value} does not exist", fix=fix)
+    raise CheckpointError(f"{value}: there is no such folder", fix=fix)
 
 
 def check_asked_columns(

@@ -260,3 +260,5 @@ def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[s
             value=reference,
             allowed=did_you_mean(reference, names),
         )
+    for recipe in recipes:
+        check_machine(recipe)

@@ -277,8 +277,8 @@ def test_columns_that_do_not_go_together(changes: dict[str, Any], message: str) 
 
 
 def test_what_cannot_answer_says_so(recipe: Recipe, ready: TextModelTask, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"'cnn' cannot learn answers. Allowed: bert_context_as_text"):
-        ready.build_model(replace(recipe, conditioning="cnn"))
+    with pytest.raises(UnknownNameError, match=r"'cnn' is no baseline for answers to questions"):
+        replace(recipe, conditioning="cnn")
     with pytest.raises(ConfigurationError, match=r"these texts have answers\. Leave it out"):
         ready.build_model(replace(recipe, model={"classifier_pooling": "mean"}))
     single = checkpoint_of(tmp_path / "single", type_vocab_size=1)
