@@ -635,7 +635,7 @@ def test_rows_that_were_trained_on_are_counted(command: Any, own_texts: Path, tm
     ("options", "message"),
     [
         (("--label", "verdict", "--baselines", "bilstm_crf"), "'bilstm_crf' cannot learn these labels"),
-        (("--baselines", "ngrams"), "'ngrams' cannot learn hidden words"),
+        (("--baselines", "ngrams"), "ngrams is no baseline for hidden words"),
         (("--label", "verdict", "--exclude", "sex", "--baselines", "ngrams_context"), "needs a context"),
         (("--label", "verdict", "--set", "context_learning_rate=0.9"), "no row of this comparison reads it"),
         (("--label", "verdict", "--model", "attribute_start=paper"), "no row of this comparison reads it"),
