@@ -5,8 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 import yaml
+
+from contextual_bert.errors import RunDirectoryError
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
@@ -22,8 +25,10 @@ def test_the_image_serves_with_arguments_that_the_command_takes() -> None:
     program, name, *words = json.loads(instructions("ENTRYPOINT")[0]) + json.loads(instructions("CMD")[-1])
     assert program == "contextual-bert"
     command: Any = typer.main.get_command(app).commands[name]  # pyright: ignore[reportAttributeAccessIssue]
-    parsed = command.make_context(name, words, resilient_parsing=False).params
-    assert (parsed["host"], str(parsed["directory"])) == ("0.0.0.0", "/run-directory")
+    with pytest.raises(RunDirectoryError, match=r"^/run-directory does not exist"):  # all else is taken
+        command.make_context(name, [*words])
+    parsed = command.make_context(name, [*words], resilient_parsing=True).params
+    assert parsed["host"] == "0.0.0.0"
     assert parsed["allow_host"] == ["localhost"]
 
 

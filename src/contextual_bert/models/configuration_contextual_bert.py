@@ -212,6 +212,13 @@ class ContextualBertConfig(BertConfig):
                 value=self.backbone,
                 fix="Take a checkpoint's: from_checkpoint, or is_from_scratch for its sizes alone.",
             )
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigurationError(
+                f"is not a multiple of the number of attention heads ({self.num_attention_heads})",
+                setting="hidden_size",
+                value=self.hidden_size,
+                fix="Give widths that the heads divide.",
+            )
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
                 Message("of {num_hidden_layers}: they are the last of these", num_hidden_layers=self.num_hidden_layers),

@@ -16,7 +16,7 @@ SCHEMA = ContextSchema(
 
 
 def test_a_misspelt_method_gets_a_suggestion() -> None:
-    with pytest.raises(UnknownNameError, match=r"'golbal_state'\. Did you mean 'global_state'"):
+    with pytest.raises(UnknownNameError, match=r"conditioning='golbal_state' is unknown\. Did you mean 'global_state'"):
         ContextualBertConfig.from_schema(SCHEMA, conditioning="golbal_state")
     with pytest.raises(UnknownNameError, match="Did you mean 'concat'"):
         ContextualBertConfig(conditioning="conact")

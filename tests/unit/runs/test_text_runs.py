@@ -686,7 +686,7 @@ def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"label": "price"}, DataError, "numbers and no classes"),
+        ({"label": "price"}, DataError, "only the label \\['0.5'\\] occurs"),
         ({"label": "verdict", "is_ordinal": True}, DataError, "are no numbers, and as grades of one scale they need"),
         ({"text": "words", "label": "tags", "is_ordinal": True}, DataError, "tags of words, and no grades"),
         ({"label": "verdcit"}, UnknownNameError, "Did you mean 'verdict'"),
