@@ -6,18 +6,14 @@ of them. The command line and the server render the same parts in their own word
 
 import copy
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
 from unicodedata import normalize
 
-# File -> the line of each of its rows, as the reader found them last; what is not here is counted in rows.
-_lines_of_files: dict[str, Sequence[int]] = {}
-# File -> the rows that are left, where a reader dropped some.
-_rows_of_files: dict[str, Sequence[int]] = {}
+from contextual_bert.places import Key, Place, QueryPlace, SettingPlace, Spelling, TablePlace
 
-Key = str | int
-Spelling = Callable[[str, object], str]
+_MOST_NAMES, _SOME = 30, 8  # so many known names are listed, and of more than these the closest so many
 WITHHELD = "(withheld)"  # what stands for a value of a sensitive feature
 
 
@@ -112,126 +108,6 @@ def _filled(template: str, settings: Mapping[str, object], spelling: Spelling) -
 def spelled(text: str, spelling: Spelling = in_python) -> str:
     """Return a text with the settings that it names, if it names any, in a spelling."""
     return text.spelled(spelling) if isinstance(text, Message) else str(text)
-
-
-class Place(Protocol):
-    """Base class of places: where something is wrong."""
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The keys that lead there, the outermost first."""
-        ...
-
-    def text(self, value: object, spelling: Spelling) -> str:
-        """Return the place as the beginning of a sentence; ``value`` is what stands there."""
-        ...
-
-
-@dataclass(frozen=True)
-class TablePlace:
-    """A cell, a row, a column or a file.
-
-    Args:
-        file: path of the table, if it came from one.
-        row: counted from 0.
-        column: name of the column.
-        lacking: names of the columns that the table does not have; the problem says them.
-
-    Example:
-        >>> TablePlace("days.csv", 3, "age").keys
-        ('days.csv', 3, 'age')
-    """
-
-    file: str | None = None
-    row: int | None = None
-    column: str | None = None
-    lacking: tuple[str, ...] = ()
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """File, row and columns, as far as they are known."""
-        return tuple(key for key in (self.file, self.row, self.column, *self.lacking) if key is not None)
-
-    def text(self, value: object, spelling: Spelling) -> str:
-        """Return file, row and column as the beginning of a sentence; the row is named as an editor counts."""
-        row = [place_of_row(self.row, self.file)] if self.row is not None else []
-        place = [*([self.file] if self.file else []), *row]
-        if self.column is not None:
-            place.append(f"column {self.column!r}")
-        return f"{', '.join(place)}: " if place else ""
-
-    @property
-    def remark(self) -> str:
-        """Return a remark on the counting of rows, for a row that is no line of a file."""
-        if self.row is None or place_of_row(self.row, self.file).startswith("line"):
-            return ""
-        has_header = self.file is not None and any(ending in self.file.lower() for ending in (".csv", ".tsv"))
-        return f"Rows count from 1{', without the header' if has_header else ''}."
-
-
-@dataclass(frozen=True)
-class QueryPlace:
-    """A value in a list of queries.
-
-    Args:
-        keys: of the value: the number of the query, counted from 0, then the keys in it. Without a number the place
-            is in a query that is not numbered yet.
-
-    Example:
-        >>> QueryPlace((1, "where", 0, "at_most")).text(None, in_python)
-        'query 2, where[0].at_most: '
-    """
-
-    keys: tuple[Key, ...] = ()
-
-    @property
-    def row(self) -> int | None:
-        """The number of the query, counted from 0; None where it has none."""
-        return self.keys[0] if self.keys and isinstance(self.keys[0], int) else None
-
-    @property
-    def inner(self) -> tuple[Key, ...]:
-        """The keys in the query."""
-        return self.keys if self.row is None else self.keys[1:]
-
-    def text(self, value: object, spelling: Spelling) -> str:
-        """Return the query and the path in it as the beginning of a sentence."""
-        number = [f"query {self.row + 1}"] if self.row is not None else []
-        place = [*number, *([path_of(self.inner)] if self.inner else [])]
-        return f"{', '.join(place)}: " if place else ""
-
-
-@dataclass(frozen=True)
-class SettingPlace:
-    """A setting: an argument in Python, an option of a command, a parameter of an address.
-
-    Args:
-        name: of the argument in Python.
-    """
-
-    name: str
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The name."""
-        return (self.name,)
-
-    def text(self, value: object, spelling: Spelling) -> str:
-        """Return the setting with its value as the subject of a sentence."""
-        return f"{spelling(self.name, value)} "
-
-
-def path_of(keys: Sequence[Key]) -> str:
-    """Return keys as a path that people read.
-
-    Example:
-        >>> path_of(["where", 0, "at_most"])
-        'where[0].at_most'
-    """
-    path = ""
-    for key in keys:
-        path += f"[{key}]" if isinstance(key, int) else f".{key:.80}" if path else f"{key:.80}"
-    return path
 
 
 class ContextualBertError(Exception):
@@ -484,56 +360,6 @@ class QueryError(DataError):
         self.args = (rendered(self),)
 
 
-def rows_are_lines(file: str, lines: Sequence[int] | None) -> None:
-    """Say which line of an editor each row of a file is; None where it is not known.
-
-    Example:
-        >>> rows_are_lines("days.csv", range(2, 12))
-        >>> place_of_row(3, "days.csv")
-        'line 5'
-        >>> rows_are_lines("days.csv", None)
-    """
-    _rows_of_files.pop(file, None)
-    if lines is None:
-        _lines_of_files.pop(file, None)
-    else:
-        _lines_of_files[file] = lines
-
-
-def rows_are_left(file: str, rows: Sequence[int] | None) -> None:
-    """Say which rows of a file a table still has; None: all.
-
-    Example:
-        >>> rows_are_left("days.csv", [0, 2])
-        >>> place_of_row(1, "days.csv")
-        'row 3'
-        >>> rows_are_left("days.csv", None)
-    """
-    if rows is None:
-        _rows_of_files.pop(file, None)
-    else:
-        _rows_of_files[file] = rows
-
-
-def place_of_row(row: int, file: str | None = None) -> str:
-    """Return the name of a row for people: its line in the file if known, else its number from 1.
-
-    Args:
-        row: counted from 0.
-        file: the row is from, if it is from one.
-
-    Example:
-        >>> place_of_row(0)
-        'row 1'
-    """
-    left = _rows_of_files.get(file, ()) if file is not None else ()
-    row = left[row] if 0 <= row < len(left) else row
-    lines = _lines_of_files.get(file, ()) if file is not None else ()
-    if 0 <= row < len(lines):
-        return f"line {lines[row]}"
-    return f"row {row + 1}"
-
-
 def shown(value: object, *, longest: int = 80) -> str:
     """A value as a message names it, cut short; Python itself spells no whole number of more than 4,300 digits.
 
@@ -548,8 +374,22 @@ def shown(value: object, *, longest: int = 80) -> str:
         return f"a whole number of about {digits} digits" if digits else f"a {type(value).__name__} of such numbers"
 
 
+def type_in_words(value: object) -> str:
+    """Return what kind of value this is, in words of JSON where JSON has it.
+
+    Example:
+        >>> [type_in_words(value) for value in ("old", True, 3, ["a"], {"a": 1}, None, {1})]
+        ['a string', 'a truth value', 'a number', 'a list', 'an object', 'null', 'a set']
+    """
+    if value is None:
+        return "null"
+    words = ((str, "a string"), (bool, "a truth value"), (int | float, "a number"), (list | tuple, "a list"))
+    found = next((word for kind, word in words if isinstance(value, kind)), None)
+    return found or ("an object" if isinstance(value, Mapping) else f"a {type(value).__name__}")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that suggests the closest known name and lists the others.
+    """A sentence that suggests the closest known name and lists the others, of many the closest ones.
 
     Example:
         >>> did_you_mean("globl_state", ["none", "global_state"])
@@ -563,6 +403,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     suggestion = f"Did you mean {close[0]!r}? " if close else ""
     if close and _looks_like(name, close[0]):
         suggestion = f"Did you mean {close[0]!r}, of the characters {close[0]!a} and not {name!a}? "
+    if len(names) > _MOST_NAMES:
+        some = [*close, *difflib.get_close_matches(name, [each for each in names if each not in close], _SOME, 0.0)]
+        return f"{suggestion}Known: {', '.join(some[:_SOME])} and {len(names) - _SOME:,} more."
     return f"{suggestion}Known: {', '.join(names) or '(nothing)'}."
 
 

@@ -15,6 +15,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.json_text import json_text
+from contextual_bert.places import PathPlace
 
 LOCK_FILE = ".contextual-bert.lock"
 FILE_AS_LOCK = f"{LOCK_FILE}-file"
@@ -73,7 +74,9 @@ def _make(folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise RunDirectoryError(f"{folder} is a file, and a folder is needed", fix="Give another --output.") from error
+        raise RunDirectoryError(
+            "is a file, and a folder is needed", fix="Give another --output.", place=PathPlace(folder)
+        ) from error
     except OSError as error:
         raise _not_writable(folder, error) from error
     return absent
@@ -95,8 +98,9 @@ def _acquire(folder: Path, wait_seconds: float) -> BaseFileLock:
             lock.acquire(timeout=wait_seconds)
     except Timeout as error:
         raise RunDirectoryError(
-            f"{folder} is in use: {_holder(path)} writes to it",
+            f"is in use: {_holder(path)} writes to it",
             fix="Wait until that has ended, stop it, or give another --output.",
+            place=PathPlace(folder),
         ) from error
     except OSError as error:
         raise _not_writable(folder, error) from error
@@ -123,5 +127,6 @@ def _holder(path: Path) -> str:
 def _not_writable(folder: Path, error: OSError) -> RunDirectoryError:
     reason = (error.strerror or str(error)).rstrip(".")
     return RunDirectoryError(
-        f"{folder} cannot be written to: {reason}. Give a folder on a disk that this process may write to."
+        f"cannot be written to: {reason}. Give a folder on a disk that this process may write to.",
+        place=PathPlace(folder),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from contextual_bert.errors import ContextualBertError, NonFiniteError, RunDirectoryError
+from contextual_bert.places import PathPlace
 
 
 def parse_json(
@@ -25,7 +26,7 @@ def parse_json(
 
     Args:
         text: what was read.
-        place: the file or option that it comes from, for messages.
+        place: the file or option that it comes from.
         error: class of what is raised.
         fix: what to do next, as a sentence.
         has_unique_keys: whether a key that an object has twice is an error; JSON takes the last of the two.
@@ -43,7 +44,7 @@ def parse_json(
         if len(record) < len(pairs):
             seen: set[str] = set()
             twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-            raise error(_sentence(f"{place} has the key {twice!r} twice in one object", fix))
+            raise error(f"has the key {twice!r} twice in one object", fix=fix).at(PathPlace(place))
         return record
 
     hook: Callable[[Any], Any] | None = once if has_unique_keys else None
@@ -52,9 +53,9 @@ def parse_json(
     except ContextualBertError:
         raise
     except RecursionError:
-        raise error(_sentence(f"{place} is nested too deep to be read", fix)) from None
+        raise error("is nested too deep to be read", fix=fix).at(PathPlace(place)) from None
     except ValueError as found:
-        raise error(_sentence(f"{place} is not valid JSON ({reason_of(found)})", fix)) from found
+        raise error(f"is not valid JSON ({reason_of(found)})", fix=fix).at(PathPlace(place)) from found
 
 
 def read_json_object(
@@ -80,15 +81,15 @@ def read_json_object(
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as found:
-        raise error(_sentence(f"{path} does not exist", fix)) from found
+        raise error("does not exist", fix=fix).at(PathPlace(path)) from found
     except UnicodeDecodeError as found:
-        raise error(_sentence(f"{path} is not UTF-8 ({found})", fix)) from found
+        raise error(f"is not UTF-8 ({found})", fix=fix).at(PathPlace(path)) from found
     except OSError as found:
         raise unreadable(path, found, error=error) from found
     content = parse_json(text, place=str(path), error=error, fix=fix, has_unique_keys=has_unique_keys)
     if not isinstance(content, dict):
         kind = {"list": "a list", "str": "a text", "NoneType": "null"}.get(type(content).__name__, "a number")
-        raise error(_sentence(f"{path} holds no {what}: it is {kind}", fix))
+        raise error(f"holds no {what}: it is {kind}", fix=fix).at(PathPlace(path))
     return cast("dict[str, Any]", content)
 
 
@@ -105,11 +106,12 @@ def unreadable(
     reason = (found.strerror or str(found)).rstrip(".")
     named = found.filename or path
     if isinstance(found, PermissionError):
-        return error(
-            f"{named} cannot be read: {reason}. Its content was not looked at. Give the user of this process the "
-            "right to read it."
+        problem, fix = (
+            f"cannot be read: {reason}. Its content was not looked at",
+            "Give the user of this process the right to read it.",
         )
-    return error(f"{named} cannot be read: {reason}. Check the path and the disk.")
+        return error(problem, fix=fix).at(PathPlace(named))
+    return error(f"cannot be read: {reason}", fix="Check the path and the disk.").at(PathPlace(named))
 
 
 def reason_of(error: Exception) -> str:
@@ -120,10 +122,6 @@ def reason_of(error: Exception) -> str:
         'a number has too many digits'
     """
     return "a number has too many digits" if "integer string conversion" in str(error) else str(error)
-
-
-def _sentence(problem: str, fix: str) -> str:
-    return f"{problem}. {fix}" if fix else f"{problem}."
 
 
 def json_text(

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.errors import RunDirectoryError
+from contextual_bert.errors import RunDirectoryError, shown
 from contextual_bert.json_text import json_text, read_json_object, unreadable
+from contextual_bert.places import JsonPlace, PathPlace
 
 MANIFEST_FILE = "manifest.json"
 RECIPE_FORMAT = "contextual-bert recipe 1"
 RECIPE_FILE = "recipe.json"  # of a run
 FORMAT = "contextual-bert manifest 1"
+NAME_A_RUN = "Name the folder of a run, the --output of train."
 # What loading a model reads, and transformers and tokenizers with it: such a file that was added changes the answer.
 MODEL_FILES = frozenset(
     {
@@ -83,7 +85,9 @@ def write_manifest(folder: str | Path) -> Path:
     """
     directory = Path(folder)
     if not directory.is_dir():
-        raise RunDirectoryError(f"{folder} is no folder", fix="Name the folder that a model was saved in.")
+        raise RunDirectoryError(
+            "is no folder", fix="Name the folder that a model was saved in.", place=PathPlace(folder)
+        )
     decisive = [path for path in sorted(directory.iterdir()) if path.name in _LISTED and path.is_file()]
     files = {path.name: _entry(path) for path in decisive}
     path = directory / MANIFEST_FILE
@@ -111,15 +115,15 @@ def check_manifest(folder: str | Path, names: Collection[str] = MODEL_FILES) -> 
         return
     if not path.is_file():
         kind = "a link to nothing that is a file" if path.is_symlink() else "no file"
-        raise RunDirectoryError(f"{path} is {kind}", fix=_fix(path))
+        raise RunDirectoryError(f"is {kind}", fix=_fix(path), place=PathPlace(path))
     listed = _read(path)
     for name in (name for name in listed if name in names):
         _check(directory / name, listed[name])
     for added in sorted(name for name in names if name not in listed and (directory / name).exists()):
         raise RunDirectoryError(
-            f"{directory / added} is not in {path}: it was added after the files were written, and "
-            "loading would read it",
+            f"is not in {path}: it was added after the files were written, and loading would read it",
             fix="Remove it.",
+            place=PathPlace(directory / added),
         )
 
 
@@ -165,17 +169,19 @@ def digest_of(path: Path) -> str:
         raise unreadable(path, error) from error
 
 
-def check_has_recipe(folder: Path) -> None:
+def check_has_recipe(folder: Path, *, fix: str = NAME_A_RUN) -> None:
     """Raise RunDirectoryError unless a folder has the recipe that a training writes.
 
     Args:
         folder: of a run.
+        fix: what to do else.
     """
-    path = folder / RECIPE_FILE
-    if not path.exists():
-        raise RunDirectoryError(
-            f"{path} does not exist: {folder} is no run directory", fix="Name the folder given as --output."
-        )
+    if folder.is_file():
+        raise RunDirectoryError("is a file", place=PathPlace(folder), fix=fix)
+    if not folder.exists():
+        raise RunDirectoryError("does not exist", place=PathPlace(folder), fix=fix)
+    if not (folder / RECIPE_FILE).exists():
+        raise RunDirectoryError(f"is no run directory: it has no {RECIPE_FILE}", place=PathPlace(folder), fix=fix)
 
 
 def check_recipe_format(found: object) -> None:
@@ -186,7 +192,10 @@ def check_recipe_format(found: object) -> None:
     """
     if found != RECIPE_FORMAT:
         raise RunDirectoryError(
-            f"This is no {RECIPE_FORMAT!r} (format: {found!r:.80})", fix="It is from another version: train again."
+            f"{shown(found)} is not {RECIPE_FORMAT!r}, the format of this version",
+            place=JsonPlace(("format",)),
+            value=found,
+            fix="It is from another version: train again.",
         )
 
 
@@ -224,12 +233,12 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
     content = read_json_object(path, fix=fix)
     files: object = content.get("files")
     if content.get("format") != FORMAT or not isinstance(files, dict):
-        raise RunDirectoryError(f"{path} is no {FORMAT!r}", fix=fix)
+        raise RunDirectoryError(f"is no {FORMAT!r}", fix=fix, place=PathPlace(path))
     entries = cast("dict[str, dict[str, Any]]", files)
     for entry in cast("dict[str, object]", files).values():
         given = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         if type(given.get("bytes")) is not int or not isinstance(given.get("sha256"), str):
-            raise RunDirectoryError(f"{path} lacks the size or the hash of a file", fix=fix)
+            raise RunDirectoryError("lacks the size or the hash of a file", fix=fix, place=PathPlace(path))
     return entries
 
 
@@ -238,7 +247,9 @@ def _check(path: Path, entry: Mapping[str, Any]) -> None:
         size = path.stat().st_size
     except FileNotFoundError as error:
         raise RunDirectoryError(
-            f"{path} is missing, and {MANIFEST_FILE} lists it", fix="Copy the whole folder again, or train again."
+            f"is missing, and {MANIFEST_FILE} lists it",
+            fix="Copy the whole folder again, or train again.",
+            place=PathPlace(path),
         ) from error
     except OSError as error:
         raise unreadable(path, error) from error
@@ -251,7 +262,8 @@ def _check(path: Path, entry: Mapping[str, Any]) -> None:
     else:
         return
     raise RunDirectoryError(
-        f"{path} differs from {MANIFEST_FILE}: {found}",
+        f"differs from {MANIFEST_FILE}: {found}",
         fix="Copy the folder again, or train again. If the change is meant, write the manifest anew with "
         "contextual_bert.manifest.write_manifest.",
+        place=PathPlace(path),
     )

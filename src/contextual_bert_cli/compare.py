@@ -77,7 +77,8 @@ def command(
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     calm_transformers()
     from contextual_bert.conditioning.registry import PAPER_METHODS
-    from contextual_bert.errors import SettingPlace, UnknownNameError
+    from contextual_bert.errors import UnknownNameError
+    from contextual_bert.places import SettingPlace
     from contextual_bert.runs.registry import as_row, check_read, check_recipe, check_study, keeps_weights
     from contextual_bert.training.recipe_checks import check_conditioning
 

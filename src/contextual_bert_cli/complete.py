@@ -131,12 +131,14 @@ def complete_rows(
     """
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import RECORD_FILE
+    from contextual_bert.places import PathPlace
     from contextual_bert.training import counting
 
     if cluster is not None and (directory / RECORD_FILE).is_file():
         raise ConfigurationError(
-            f"{directory} is an export, and --ray computes with a run",
+            "is an export, and --ray computes with a run",
             fix="Name the run that it was made from, or leave --ray out.",
+            place=PathPlace(directory),
         )
     if cluster is not None:
         from contextual_bert.inference import complete_table_on_ray
@@ -169,17 +171,18 @@ def chosen_cluster(
 
     given = [name for name, value in {"--ray-address": address, "--workers": workers}.items() if value is not None]
     if given and not is_wanted:
-        raise ConfigurationError(f"{given[0]} is for --ray", fix="Give that, or leave it out.")
+        raise ConfigurationError("is for --ray", setting=given[0], fix="Give that, or leave it out.")
     if is_wanted and not has_table:
         raise ConfigurationError(
-            "--ray is for --data: what --set and --input ask is answered here", fix="Leave it out."
+            "is for --data: what --set and --input ask is answered here", fix="Leave it out.", setting="--ray"
         )
     if not is_wanted:
         return None
     if find_spec("ray") is None:
         raise ConfigurationError(
-            "--ray needs Ray Data, which is not installed here",
+            "needs Ray Data, which is not installed here",
             fix="Run: pip install 'contextual-bert[distributed]'. Or leave it out.",
+            setting="--ray",
         )
     from contextual_bert.inference import RayCluster
 
@@ -336,21 +339,26 @@ def command(
     choices = {**locals(), **given}
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import trained_sets
+    from contextual_bert.places import SettingsPlace
 
     calm_transformers()
     if [items, queries, data].count(None) != 2:
         raise ConfigurationError(
-            "Give one of --set 'a,b,[MASK]' for one query, --input FILE.jsonl for many, --data FILE for a table."
+            "Give one of --set 'a,b,[MASK]' for one query, --input FILE.jsonl for many, --data FILE for a table.",
+            place=SettingsPlace(("--set", "--input", "--data")),
         )
     if (data is None) != (output is None):
-        raise ConfigurationError("--data and --output belong together: a table, and the folder of its completions.")
+        raise ConfigurationError(
+            "--data and --output belong together: a table, and the folder of its completions.",
+            place=SettingsPlace(("--data", "--output")),
+        )
     of_a_table = {"--items": item_column, "--group-by": group_by, "--keep": keep, "--shard-size": shard_size}
     lost = [option for option, value in of_a_table.items() if value is not None]
     if data is None and lost:
-        raise ConfigurationError(f"{lost[0]} is for --data", fix="Give that, or leave it out.")
+        raise ConfigurationError("is for --data", setting=lost[0], fix="Give that, or leave it out.")
     if data is not None and joint:
         raise ConfigurationError(
-            "--joint belongs to --set and --input", fix="With --data each blank is filled by itself."
+            "belongs to --set and --input", fix="With --data each blank is filled by itself.", setting="--joint"
         )
     load_arrow()
     check_reads(choices, ("catalogue", "data"))
@@ -362,14 +370,14 @@ def command(
     search = {name: value for name, value in search.items() if value is not None}
     if search and not joint:
         raise ConfigurationError(
-            f"--{next(iter(search)).replace('_', '-')} is for --joint", fix="Give that, or leave it out."
+            "is for --joint", fix="Give that, or leave it out.", setting=f"--{next(iter(search)).replace('_', '-')}"
         )
     trained = trained_sets(directory)
     between = separator or trained.separator
     allowed = list(_split(allow or [], between))
     if allow and not allowed:
         raise ConfigurationError(
-            "--allow names no item, and nothing may be proposed then", fix="Name some, or leave it out."
+            "names no item, and nothing may be proposed then", fix="Name some, or leave it out.", setting="--allow"
         )
     constraining = {
         "allow": allowed,
@@ -386,13 +394,14 @@ def command(
     extra = [*(["context"] if context else []), *constraints]
     if data is not None and context:
         raise ConfigurationError(
-            "--context belongs to --set", fix="With --data, the columns of the table are the context."
+            "belongs to --set", fix="With --data, the columns of the table are the context.", setting="--context"
         )
     if queries is not None and extra:
         raise ConfigurationError(
-            f"--{extra[0]} belongs to --set",
+            "belongs to --set",
             fix=f'With --input, each line says its own {CONSTRAINT_OPTIONS.get(extra[0], extra[0])}: {{"items": '
             '[...], "context": {...}, "allow": [...], "max_price": 80}.',
+            setting=f"--{extra[0]}",
         )
     if data is not None and output is not None:
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
@@ -484,14 +493,18 @@ def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
         names = [name.strip() for name in given if isinstance(name, str)]
         if not names or len(names) < len(given) or "" in names:
             raise ConfigurationError(
-                f"{place} {text!r:.80} looks like a list, and is no JSON list of names",
+                "looks like a list, and is no JSON list of names",
+                setting=place,
+                value=text,
                 fix=f'Give names with {separator!r} between them, or a list such as \'["coat", "[MASK]"]\'.',
             )
         return names
     items = [part.strip() for part in text.split(separator)]
     if "" in items:
         raise ConfigurationError(
-            f"{place} {text!r}: item {items.index('') + 1} of {len(items)} is empty",
+            f"has nothing as item {items.index('') + 1} of {len(items)}",
+            setting=place,
+            value=text,
             fix=f"Give names with {separator!r} between them, and [MASK] where one is missing.",
         )
     return items

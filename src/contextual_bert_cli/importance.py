@@ -72,7 +72,9 @@ def command(
     check_output_path(output)
     if replace == "missing" and permutations > 1:
         raise ConfigurationError(
-            f"--permutations {permutations} is for --replace permute: what is missing is so once",
+            "is for --replace permute: what is missing is so once",
+            setting="--permutations",
+            value=permutations,
             fix="Leave one of the two out.",
         )
     load_arrow()

@@ -118,12 +118,13 @@ def _check_used_with(directory: str | Path, command: str) -> None:
     """
     from contextual_bert.errors import RunDirectoryError
     from contextual_bert.inference.saved_files import check_holds_model, learned_kind
+    from contextual_bert.places import PathPlace
     from contextual_bert.training.tasks import TASK_SETTINGS
 
     task = TASK_SETTINGS.get(learned_kind(directory) or "")
     if task is not None and task.command != command:
         fix = f"Name a run that {command} takes, or give this one to contextual-bert {task.command}."
-        raise RunDirectoryError(f"{directory} is a run on {task.noun}", fix=fix)
+        raise RunDirectoryError(f"is a run on {task.noun}", fix=fix, place=PathPlace(directory))
     check_holds_model(directory)
 
 
@@ -140,7 +141,9 @@ def _check_checkpoint(value: str, option: str) -> None:
         return
     near = f" In its folder: {did_you_mean(path.name, models)}" if models else ""
     fix = f"Check the path, or give a name on the Hub.{near}"
-    raise CheckpointError(f"{value}: there is no such folder", fix=fix)
+    from contextual_bert.places import PathPlace
+
+    raise CheckpointError("there is no such folder", place=PathPlace(value), fix=fix)
 
 
 def check_asked_columns(

@@ -53,20 +53,25 @@ def command(
     """Show what a table of sets or texts holds, its features and their kinds, its faults, and write schema.json."""
     choices, checkpoint = {**given, "data": data}, given["checkpoint"]
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.places import PathPlace
 
     if output.exists() and not overwrite:
-        raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
+        raise ConfigurationError(
+            "exists already", fix="Give --overwrite to replace it, or another --output.", place=PathPlace(output)
+        )
     kinds = dict(kind_override(each) for each in override or ())
     if given["text"] is not None and checkpoint is None:
         choices["checkpoint"] = CHECKPOINT
     method = method_of_start(checkpoint)
     if method is not None and kinds:
         raise ConfigurationError(
-            f"--override says what kind a feature is, and {checkpoint} brings the features", fix="Leave it out."
+            f"says what kind a feature is, and {checkpoint} brings the features",
+            fix="Leave it out.",
+            setting="--override",
         )
     if method is not None and given["sensitive"]:
         raise ConfigurationError(
-            f"--sensitive marks features, and {checkpoint} brings them as they are", fix="Leave it out."
+            f"marks features, and {checkpoint} brings them as they are", fix="Leave it out.", setting="--sensitive"
         )
     load_arrow()
     recipe = recipe_of(choices, has_checkpoint=checkpoint is not None)

@@ -95,11 +95,11 @@ def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
             fix = f"Give NAME=VALUE, for instance {option} {example}."
             raise ConfigurationError("is not allowed", setting=option, value=setting, fix=fix)
         if name in found:
-            raise ConfigurationError(f"{option} names {name!r} twice", fix="Give it once.")
+            raise ConfigurationError(f"names {name!r} twice", fix="Give it once.", setting=option)
         try:
             found[name] = json.loads(text)
         except RecursionError:
-            raise ConfigurationError(f"{option} {setting!r:.60}: the value is nested too deep.") from None
+            raise ConfigurationError(f"{setting!r:.60}: the value is nested too deep.", setting=option) from None
         except ValueError:
             found[name] = {"True": True, "False": False, "None": None}.get(text, text)
     return found
@@ -123,7 +123,7 @@ def condition_of(text: str) -> dict[str, Any]:
 
     found = CONDITION.match(text.strip()) or WORDS.match(text.strip())
     if found is None:
-        raise ConfigurationError(f"--where {text!r} is no condition", fix=f"Give {FORMS}.")
+        raise ConfigurationError("is no condition", setting="--where", value=text, fix=f"Give {FORMS}.")
     condition: dict[str, Any] = {"attribute": found["attribute"].strip()}
     sign, value = found["sign"].lower(), found["value"].strip()
     if sign in SIGNS:
@@ -133,7 +133,7 @@ def condition_of(text: str) -> dict[str, Any]:
         value = value[1:-1] if (value[0], value[-1]) in (("[", "]"), ("(", ")")) else value
         condition["in" if sign == "in" else "not_in"] = _values(value, "|" if "|" in value else ",")
     if not all(condition.get("in", condition.get("not_in", [True]))):
-        raise ConfigurationError(f"--where {text!r} names an empty value", fix=f"Give {FORMS}.")
+        raise ConfigurationError("names an empty value", setting="--where", value=text, fix=f"Give {FORMS}.")
     return condition if found["blank"] is None else {**condition, "blank": int(found["blank"])}
 
 
@@ -154,5 +154,7 @@ def _limit(value: str, condition: dict[str, Any], text: str) -> float | str:
         return number_of(value)
     except DataError:
         if condition["attribute"] == PRICE:
-            raise ConfigurationError(f"--where {text!r}: {value!r} is no number", fix=f"Give {FORMS}.") from None
+            raise ConfigurationError(
+                f"has {value!r}, which is no number", setting="--where", value=text, fix=f"Give {FORMS}."
+            ) from None
         return value

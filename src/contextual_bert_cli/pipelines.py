@@ -35,9 +35,12 @@ def load_pipeline(
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
     check_recipe_file(directory)
     if find_spec("torch") is None:
+        from contextual_bert.places import PathPlace
+
         raise ConfigurationError(
-            f"{directory} is a run, and torch, which computes it, is not installed here",
+            "is a run, and torch, which computes it, is not installed here",
             fix="Name the folder of an export, or run: pip install contextual-bert.",
+            place=PathPlace(directory),
         )
     from contextual_bert import CompletionPipeline
     from contextual_bert.training import chosen_device

@@ -65,15 +65,19 @@ def check_question(task: "AnyTextTask | None", given: dict[str, Any]) -> bool:
     asked = [option for option in ("--question", "--question-column") if given[option] is not None]
     is_answering = bool(asked) if task is None else task.answer is not None
     if asked and not is_answering:
-        raise ConfigurationError("The run was not trained to answer questions", fix=f"Leave {asked[0]} out.")
+        raise ConfigurationError(
+            "is for runs that answer questions, and this one does not", setting=asked[0], fix="Leave it out."
+        )
     if not is_answering:
         return False
     if given["--text"] is not None and given["--question"] is None:
-        raise ConfigurationError("The run answers questions about texts", fix="Give one with --question.")
+        raise ConfigurationError(
+            "is missing: the run answers questions about texts", setting="--question", fix="Give one."
+        )
     misplaced = [option for option in ("--pair", "--pair-column", "--truncation") if given[option] is not None]
     if misplaced:
         raise ConfigurationError(
-            f"{misplaced[0]} is not for questions, whose texts are read whole", fix="Leave it out."
+            "is not for questions, whose texts are read whole", setting=misplaced[0], fix="Leave it out."
         )
     return True
 
@@ -158,6 +162,7 @@ def command(
     """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
     from contextual_bert.data import ReadSettings
     from contextual_bert.errors import ConfigurationError, UnknownNameError
+    from contextual_bert.places import PathPlace, SettingsPlace
 
     calm_transformers()
     load_arrow()
@@ -165,7 +170,10 @@ def command(
     task = recipe.text_task if recipe is not None and not recipe.task.has_items else None
     kept: Any = truncation or (task.truncation if task is not None else None)
     if (text is None) == (data is None):
-        raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
+        raise ConfigurationError(
+            "Give either --text 'a text' for one text or --data FILE with --output FILE for many.",
+            place=SettingsPlace(("--text", "--data")),
+        )
     check_reads({**given, "data": data}, ("data",))
     of_text = {"--pair": pair, "--question": question, "--context": context}
     of_text["--format"] = output_format if output_format != "table" else None
@@ -174,19 +182,23 @@ def command(
     misplaced = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
     if misplaced:
         raise ConfigurationError(
-            f"{misplaced[0]} belongs to {'--text' if text is None else '--data'}", fix="Leave it out."
+            f"belongs to {'--text' if text is None else '--data'}", setting=misplaced[0], fix="Leave it out."
         )
     is_asking = check_question(task, {**of_text, **of_data, "--text": text, "--truncation": truncation})
     if not is_asking:
         check_pair(task, text, pair, pair_column)
     if data is not None and output is None:
-        raise ConfigurationError("--data needs --output FILE, where the table is written with its labels.")
+        raise ConfigurationError("needs --output FILE, where the table is written with its labels.", setting="--data")
     if output is not None and output.exists() and not overwrite:
-        raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
+        raise ConfigurationError(
+            "exists already", fix="Give --overwrite to replace it, or another --output.", place=PathPlace(output)
+        )
     check_output_path(output)
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
-            raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read", fix="Give words.")
+            raise ConfigurationError(
+                f"is {value!r}, in which there is nothing to read", fix="Give words.", setting=option
+            )
     trained = recipe.reading if recipe is not None else ReadSettings()
     own, reading = read_context(context), reading_over(trained, given)
     if data is not None:
@@ -249,9 +261,13 @@ def check_pair(task: "AnyTextTask | None", text: str | None, pair: str | None, p
         return
     option, given = ("--pair-column", pair_column) if text is None else ("--pair", pair)
     if task.pair is None and given is not None:
-        raise ConfigurationError("The run was trained on texts and not on pairs of them", fix=f"Leave {option} out.")
+        raise ConfigurationError(
+            "is for runs on pairs of texts, and this one is on single ones", setting=option, fix="Leave it out."
+        )
     if task.pair is not None and text is not None and pair is None:
-        raise ConfigurationError("The run was trained on pairs of texts", fix="Give the second one with --pair.")
+        raise ConfigurationError(
+            "is missing: the run was trained on pairs of texts", setting="--pair", fix="Give the second text."
+        )
 
 
 def write_predictions(

@@ -44,9 +44,10 @@ def separator_of(options: Mapping[str, Any]) -> str:
     given = options.get("separator")
     if given == "," and split_commas(options.get("group_by")):
         raise ConfigurationError(
-            "--separator ',' is not acted on with --group-by, where a cell is one item, commas and all",
+            "',' is not acted on with --group-by, where a cell is one item, commas and all",
             fix="Leave it out; or put another mark, such as ';', between the items of a cell and give that; or "
             "give lists, in Parquet or JSON Lines.",
+            setting="--separator",
         )
     return "," if given is None else given
 
@@ -73,7 +74,8 @@ def check_reads(options: Mapping[str, Any], files: Sequence[str]) -> None:
     if given is not None and all(options.get(name) is None for name in files):
         named = " or ".join(f"--{name}" for name in files)
         raise ConfigurationError(
-            f"{given} says how the file of {named} is written",
+            f"says how the file of {named} is written",
+            setting=given,
             fix="Name the file, or leave it out.",
         )
 
@@ -112,12 +114,14 @@ def reading_of_sets(trained: "TrainedSets", directory: Path) -> "ReadSettings":
     """
     from contextual_bert.data import ReadSettings
     from contextual_bert.errors import RunDirectoryError
+    from contextual_bert.places import PathPlace
 
     try:
         return ReadSettings(**trained.reading)
     except TypeError as error:
-        problem = f"{directory} says how its table was read in another version's words"
-        raise RunDirectoryError(problem, fix="Train again, or export the run again.") from error
+        problem = "says how its table was read in another version's words"
+        fix = "Train again, or export the run again."
+        raise RunDirectoryError(problem, place=PathPlace(directory), fix=fix) from error
 
 
 def task_of(options: Mapping[str, Any]) -> "TaskSettings":
@@ -127,10 +131,12 @@ def task_of(options: Mapping[str, Any]) -> "TaskSettings":
         ConfigurationError: an option for texts without --text, one for sets with it.
     """
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.places import SettingsPlace
     from contextual_bert.training import SetCompletion
 
     if (options.get("items") is None) == (options.get("text") is None):
-        raise ConfigurationError("Name either the column of items with --items, or one of texts with --text.")
+        problem = "Name either the column of items with --items, or one of texts with --text."
+        raise ConfigurationError(problem, place=SettingsPlace(("--items", "--text")))
     on_texts = text_task_of(options)
     if on_texts is not None:
         return on_texts
@@ -152,7 +158,8 @@ def text_task_of(options: Mapping[str, Any]) -> "AnyTextTask | None":
     if "text" not in values:
         if values:
             raise ConfigurationError(
-                f"{of_texts[next(iter(values))].flag} is for texts",
+                "is for texts",
+                setting=of_texts[next(iter(values))].flag,
                 fix="Name their column with --text, or leave it out.",
             )
         return None
@@ -161,15 +168,15 @@ def text_task_of(options: Mapping[str, Any]) -> "AnyTextTask | None":
         if is_given(each, options.get(each.key)):
             advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
             raise ConfigurationError(
-                f"{each.flag} is for sets of items, and --text names a column of texts", fix=f"{advice}."
+                "is for sets of items, and --text names a column of texts", setting=each.flag, fix=f"{advice}."
             )
     learned = next((name for name in ("label", "answer") if name in values), None)
     hiding = [of_texts[name].flag for name in _HIDING_OPTIONS if name in values]
     if learned is not None and hiding:
         verb = "are" if hiding[1:] else "is"
         raise ConfigurationError(
-            f"{', '.join(hiding)} {verb} for hidden words, which are learned where nothing else is, and --{learned} "
-            "names something",
+            f"{verb} for hidden words, which are learned where nothing else is, and --{learned} names something",
+            setting=", ".join(hiding),
             fix="Leave one of the two out.",
         )
     return task_on_texts(**values)
@@ -259,7 +266,7 @@ def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) ->
     for start in starts:
         if start is not None and any(Path(start).resolve().is_relative_to(folder) for folder in folders):
             raise ConfigurationError(
-                f"--overwrite would remove {start}, which the run starts from", fix="Give another --output."
+                f"would remove {start}, which the run starts from", fix="Give another --output.", setting="--overwrite"
             )
 
 
@@ -329,7 +336,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     for name, value in values_of(SettingsWithOptions, options).items():
         if name in training:
             flag = declared_options(SettingsWithOptions)[name].flag
-            raise ConfigurationError(f"{flag} and --set {name} say the same", fix="Give one of them.")
+            raise ConfigurationError(f"and --set {name} say the same", setting=flag, fix="Give one of them.")
         training[name] = value
     file = values.pop("schema", None)
     features = None
@@ -356,9 +363,10 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     brings = next((option for option, does in bringing.items() if does), None)
     if brings is not None and "exclude" in values:
         raise ConfigurationError(
-            f"--exclude says what of the table is no context, and {brings} brings the features",
+            f"says what of the table is no context, and {brings} brings the features",
             fix="Leave one of them out; inspect writes a schema without these columns: contextual-bert inspect "
             "... --exclude COLUMN.",
+            setting="--exclude",
         )
     if brings is not None:
         has_words = options.get("text") is not None and task.checkpoint_to_read is None

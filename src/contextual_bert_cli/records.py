@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from contextual_bert.errors import Key, Spelling
+    from contextual_bert.places import Key, Place, Spelling
 
 CONTEXT = "--context"
+_QUOTES = 'Names and text stand in double quotes, all of it in single ones: \'{"age": 34, "weekday": "Sunday"}\'.'
+_QUERY_A_LINE = 'Write one JSON object a line, such as {"items": ["a", "[MASK]"]}.'
 
 
 def read_context(text: str | None) -> dict[str, Any]:
@@ -20,11 +22,11 @@ def read_context(text: str | None) -> dict[str, Any]:
     Raises:
         ConfigurationError: no JSON object.
     """
-    return parse_record(text, place="--context") if text is not None else {}
+    return parse_record(text, place=OptionPlace(("context",), CONTEXT)) if text is not None else {}
 
 
-def parse_record(text: str, *, place: str) -> dict[str, Any]:
-    """A JSON object; the place of a fault is named with line and column.
+def parse_record(text: str, *, place: "Place") -> dict[str, Any]:
+    """A JSON object; line and column of a fault are named.
 
     Raises:
         ConfigurationError: something else.
@@ -34,41 +36,49 @@ def parse_record(text: str, *, place: str) -> dict[str, Any]:
 
     def refuse(constant: str) -> None:
         raise ConfigurationError(
-            f"{place}: {constant} is no JSON value", fix="Leave the feature out if its value is missing."
+            f"{constant} is no JSON value", place=place, fix="Leave the feature out if its value is missing."
         )
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)
         if len(record) < len(pairs):
             twice = [repr(name) for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-            raise ConfigurationError(f"{place} names {', '.join(twice)} more than once", fix="Give it once.")
+            raise ConfigurationError(
+                f"the name {twice[0]} stands in one object more than once", place=place, fix="Give it once."
+            )
         return record
 
     try:
         found = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
     except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
         near = text[max(0, error.pos - 10) : error.pos + 10]
         raise ConfigurationError(
-            f"{place} is not valid JSON at line {error.lineno}, column {error.colno}, near {near!r}: {error.msg}",
-            fix='Names and text stand in double quotes, all of it in single ones: \'{"age": 34, "weekday": '
-            '"Sunday"}\'.',
+            f"not valid JSON at {at}, near {near!r}: {error.msg}",
+            place=place,
+            fix=_QUERY_A_LINE if isinstance(place, LinePlace) else _QUOTES,
         ) from error
     except RecursionError:
         raise ConfigurationError(
-            f"{place} is nested too deep", fix="Give an object with values and lists of values."
+            "nested too deep", place=place, fix="Give an object with values and lists of values."
         ) from None
     except ContextualBertError:
         raise
     except ValueError as error:
-        raise ConfigurationError(f"{place} is not valid JSON: {reason_of(error)}", fix="Shorten it.") from error
+        raise ConfigurationError(f"not valid JSON: {reason_of(error)}", place=place, fix="Shorten it.") from error
     try:
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"{place} has {error.object[error.start]!a}, half of a character", fix="Give both of its halves."
+            f"{error.object[error.start]!a} is half of a character", place=place, fix="Give both of its halves."
         ) from error
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{place} is {text!r:.60}", fix='Give a JSON object, such as {"age": 34}.')
+        raise ConfigurationError(
+            f"{text!r:.60} is no JSON object",
+            place=place,
+            value=found,
+            fix=_QUERY_A_LINE if isinstance(place, LinePlace) else 'Give a JSON object, such as {"age": 34}.',
+        )
     return found
 
 
@@ -92,10 +102,8 @@ def read_queries(path: Path) -> tuple[list[int], list[dict[str, Any]]]:
         raise DataError(f"it is not UTF-8 ({error})", file=str(path), fix="Save it as UTF-8.") from error
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
     if not numbers:
-        raise DataError(
-            "there is no query in it", file=str(path), fix='Write lines such as {"items": ["a", "[MASK]"]}.'
-        )
-    return numbers, [parse_record(lines[number - 1], place=f"{path}, line {number}") for number in numbers]
+        raise DataError("there is no query in it", file=str(path), fix=_QUERY_A_LINE)
+    return numbers, [parse_record(lines[number - 1], place=LinePlace(str(path), number)) for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class OptionPlace:
 
     def text(self, value: object, spelling: "Spelling") -> str:
         """Return the option, and the path in its value, as the beginning of a sentence."""
-        from contextual_bert.errors import path_of
+        from contextual_bert.places import path_of
 
         rest = self.keys[1:]
         if rest and isinstance(rest[0], int) and rest[0] < len(self.given):
@@ -138,7 +146,7 @@ class LinePlace:
 
     file: str
     line: int
-    inner: "tuple[Key, ...]"
+    inner: "tuple[Key, ...]" = ()
 
     @property
     def keys(self) -> "tuple[Key, ...]":
@@ -147,7 +155,7 @@ class LinePlace:
 
     def text(self, value: object, spelling: "Spelling") -> str:
         """Return file, line and path as the beginning of a sentence."""
-        from contextual_bert.errors import path_of
+        from contextual_bert.places import path_of
 
         path = f", {path_of(self.inner)}" if self.inner else ""
         return f"{self.file}, line {self.line}{path}: "
@@ -164,7 +172,8 @@ def at_options(options: Mapping[str, str], *, given: Mapping[str, Sequence[str]]
     Raises:
         ContextualBertError: what came, with its option.
     """
-    from contextual_bert.errors import ContextualBertError, QueryPlace
+    from contextual_bert.errors import ContextualBertError
+    from contextual_bert.places import QueryPlace
 
     try:
         yield
@@ -189,7 +198,8 @@ def at_lines(path: Path, numbers: Sequence[int]) -> Generator[None]:
     Raises:
         ContextualBertError: what came, with its line.
     """
-    from contextual_bert.errors import ContextualBertError, QueryPlace
+    from contextual_bert.errors import ContextualBertError
+    from contextual_bert.places import QueryPlace
 
     try:
         yield

@@ -58,7 +58,9 @@ def command(
 
     calm_transformers()
     if prompt is not None and num_tokens is not None:
-        raise ConfigurationError("--prompt says by itself how many tokens are drawn", fix="Leave --tokens out.")
+        raise ConfigurationError(
+            "says by itself how many tokens are drawn", fix="Leave --tokens out.", setting="--prompt"
+        )
     load_arrow()
     records = [read_context(text) for text in contexts or ["{}"]]
 

@@ -189,9 +189,11 @@ def read_key(path: Path | None) -> str | None:
     try:
         key = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--api-key-file {path} cannot be read: {error}", fix="Give a text file.") from error
+        reason = "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        problem = f"cannot be read: {reason}"
+        raise ConfigurationError(problem, setting="--api-key-file", value=str(path), fix="Give a text file.") from error
     if not key:
-        raise ConfigurationError(f"--api-key-file {path} is empty", fix="Write the key into it.")
+        raise ConfigurationError("is empty", setting="--api-key-file", value=str(path), fix="Write the key into it.")
     return key
 
 
@@ -201,4 +203,4 @@ def _missing(error: ModuleNotFoundError) -> Exception:
 
     if (error.name or "").partition(".")[0] not in _EXTRA:
         return error
-    return ConfigurationError(f"serve needs {error.name}. Install it: pip install 'contextual-bert[serve]'")
+    return ConfigurationError(f"serve needs {error.name}", fix="Install it: pip install 'contextual-bert[serve]'.")

@@ -126,6 +126,7 @@ def command(
     from contextual_bert.data.text_table import with_tag_lists
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
+    from contextual_bert.places import PathPlace, SettingsPlace
     from contextual_bert.runs.run_table import audit_of_file
 
     has_way = any((by is not None, by_time is not None, by_column is not None, by_row))
@@ -134,34 +135,38 @@ def command(
     if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
         raise ConfigurationError(
             "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows "
-            "are the test), --by-column COLUMN (it names the part) and --by-row."
+            "are the test), --by-column COLUMN (it names the part) and --by-row.",
+            place=SettingsPlace(("--by", "--by-time", "--by-column", "--by-row")),
         )
     kind: SplitKind = "customer" if by is not None else "time" if by_time is not None else "column"
     kind = "row" if by_row else kind
     if by_column is not None and (validation, test, seed) != (0.1, 0.1, 0):
         raise ConfigurationError(
-            "--by-column names the part of each row", fix="Leave --validation, --test and --seed out."
+            "names the part of each row", fix="Leave --validation, --test and --seed out.", setting="--by-column"
         )
     if items is not None and text is not None:
-        raise ConfigurationError("--items names a column of sets and --text one of texts", fix="Give one of them.")
+        raise ConfigurationError(
+            "names a column of sets and --text one of texts", fix="Give one of them.", setting="--items"
+        )
     keys, between = split_commas(given["group_by"]), separator_of(choices)
     if keys and items is None:
         raise ConfigurationError(
-            "--group-by puts the items of a set together", fix="Name their column, too, with --items."
+            "puts the items of a set together", fix="Name their column, too, with --items.", setting="--group-by"
         )
     misplaced = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
     if items is None and given["separator"] is not None:
         misplaced = "separator"
     if exclude_customers is not None and not (customer or by):
         raise ConfigurationError(
-            "--exclude-customers needs the column of customers", fix="Name it with --customer COLUMN."
+            "needs the column of customers", fix="Name it with --customer COLUMN.", setting="--exclude-customers"
         )
     if misplaced == "customer":
         misplaced = None  # who is in two parts is seen without items, and it names whose rows are left out
     if misplaced is not None:
         raise ConfigurationError(
-            f"--{misplaced.replace('_', '-')} is for the look for leaks and the command to go on with",
+            "is for the look for leaks and the command to go on with",
             fix="Name the column of items, too, with --items, or that of texts with --text.",
+            setting=f"--{misplaced.replace('_', '-')}",
         )
     if text is not None and checkpoint is None:
         choices["checkpoint"] = CHECKPOINT
@@ -169,17 +174,25 @@ def command(
     features = ContextSchema.load(schema) if schema is not None else None
     if features is not None and split_commas(exclude):
         raise ConfigurationError(
-            "--schema names the features, and --exclude leaves columns out", fix="Give one of them."
+            "names the features, and --exclude leaves columns out", fix="Give one of them.", setting="--schema"
         )
     if by_time is not None and seed:
-        raise ConfigurationError("--by-time draws nothing, the latest rows are the test", fix="Leave --seed out.")
+        raise ConfigurationError(
+            "draws nothing, the latest rows are the test", fix="Leave --seed out.", setting="--by-time"
+        )
     check_fractions(validation, test)
     if validation + test == 0:
-        raise ConfigurationError("--validation 0 --test 0 splits nothing", fix="Give one of them a share above 0.")
+        raise ConfigurationError(
+            "and --test 0 split nothing", fix="Give one of them a share above 0.", setting="--validation", value=0
+        )
     if output.exists() and not overwrite:
-        raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
+        raise ConfigurationError(
+            "exists already", fix="Give --overwrite to replace it, or another --output.", place=PathPlace(output)
+        )
     if given["date_format"] and by_time is None:
-        raise ConfigurationError("--date-format says how times are written", fix="Name their column with --by-time.")
+        raise ConfigurationError(
+            "says how times are written", fix="Name their column with --by-time.", setting="--date-format"
+        )
     reading = reading_of(choices)
     with working(f"reading {data}"):
         texts = (text, task.second if task is not None else None)

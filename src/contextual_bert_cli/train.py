@@ -49,7 +49,9 @@ def command(
     checkpoint, init_from, conditioning = given["checkpoint"], given["init_from"], given["conditioning"]
     calm_transformers()
     if resume and overwrite:
-        raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
+        raise ConfigurationError(
+            "goes on with a run and --overwrite replaces it", fix="Give one of them.", setting="--resume"
+        )
     if overwrite:
         check_apart((init_from, checkpoint), [output])
     usual = "global_state_update" if init_from is None else Recipe.load(init_from).conditioning

@@ -6,6 +6,7 @@ This is the one place that translates. A message of the library carries its sett
 import re
 from collections.abc import Mapping
 from functools import cache
+from typing import cast
 
 # Argument -> option, of what is no field of a recipe.
 _OTHERS: Mapping[str, str] = {
@@ -15,19 +16,8 @@ _OTHERS: Mapping[str, str] = {
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            *(
-                "catalogue",
-                "diversity",
-                "guidance",
-                "item",
-                "keep",
-                "max_forward_passes",
-                "method",
-                "prompt",
-                "reference",
-                "reference",
-            ),
-            *("shard_size", "temperature"),
+            *("baselines", "catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes", "method"),
+            *("output", "prompt", "ray_address", "reference", "resume", "shard_size", "temperature"),
         )
     },
 }
@@ -60,6 +50,8 @@ def option_of(name: str, value: object) -> str:
         ('--split-by time', '--time', '--ordinal')
         >>> option_of("exclude", ["age", "sex"]), option_of("hidden_size", 7), option_of("num_customers", 9)
         ('--exclude age,sex', '--model hidden_size=7', 'num_customers=9')
+        >>> option_of("training", {"weight_decay": 0.1})
+        '--set weight_decay=0.1'
     """
     from contextual_bert.errors import NAME, in_python
 
@@ -69,8 +61,11 @@ def option_of(name: str, value: object) -> str:
         if taken is None or not is_given:
             return in_python(name, value)
         return f"{taken} {name}={_typed(value)}"
-    if any(value is each for each in (NAME, ..., True, None)) or value == "" or isinstance(value, Mapping):
+    if any(value is each for each in (NAME, ..., True, None)) or value == "":
         return option
+    if isinstance(value, Mapping):  # NAME=VALUE, one an option
+        pairs = cast("Mapping[str, object]", value).items()
+        return " ".join(f"{option} {key}={_typed(each)}" for key, each in pairs) or option
     return f"{option} {_typed(value)}"
 
 
@@ -88,6 +83,8 @@ def _typed(value: object) -> str:
 
     if isinstance(value, list | tuple):
         return ",".join(str(each) for each in value)
+    if isinstance(value, bool | None):
+        return {True: "true", False: "false", None: "null"}[value]
     is_bare = isinstance(value, str) and re.fullmatch(r"[\w./@:+-]+", value) is not None
     return str(value) if is_bare else shown(value)
 

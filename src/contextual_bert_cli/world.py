@@ -48,11 +48,12 @@ def generate(
     """Generate a world of articles and customers, and draw outfits from it."""
     from contextual_bert.data import StylistWorld
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.places import PathPlace
     from contextual_bert.runs.world_files import write_world
 
     if (output / OUTFITS_FILE).exists() and not overwrite:
         raise ConfigurationError(
-            f"{output} holds a world already", fix="Give --overwrite to replace it, or another --output."
+            "holds a world already", fix="Give --overwrite to replace it, or another --output.", place=PathPlace(output)
         )
     with working(f"drawing {outfits:,} outfits of {items:,} articles"):
         world = StylistWorld.generate(items, seed=seed, interactions=not additive)
@@ -104,7 +105,7 @@ def oracle(
         chosen.check(table, file=str(source))
         table = table if part == "all" else table.take(chosen.rows(part or "test"))
     elif part not in (None, "all"):
-        raise ConfigurationError(f"--part {part} of which split? Name its file with --split.")
+        raise ConfigurationError("needs a split", setting="--part", value=part, fix="Name its file with --split.")
     table = table if limit is None else table.slice(0, limit)
     with counting("scoring") as progress:
         found = evaluate_oracle(world, table, progress=progress)

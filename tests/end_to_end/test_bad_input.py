@@ -111,11 +111,17 @@ def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
         (("--split-by", "time"), ("time", "--time", At("split_by"))),
         (("--longer", "smaple", "--max-size", "3"), ("--longer smaple", "Did you mean 'sample'", At("longer"))),
         (("--duplicates", "keeep"), ("--duplicates keeep", "Did you mean 'keep'", At("duplicates"))),
-        (("--set", "weight_decy=1"), ("'weight_decy'", "Did you mean 'weight_decay'")),
+        (
+            ("--set", "weight_decy=1"),
+            ("--set weight_decy=1", "Did you mean 'weight_decay'", At("training", "weight_decy")),
+        ),
         (("--set", "weight_decay"), ("NAME=VALUE", At("--set"))),
-        (("--set", "bf16=true"), ("'bf16'", "dtype")),
+        (("--set", "bf16=true"), ("--set bf16=true", "Give --dtype in", At("training", "bf16"))),
         (("--set", "num_train_epochs=2"), ("--epochs", "--set num_train_epochs")),
-        (("--set", "lr_scheduler_type=cosin"), ("cosin",)),
+        (
+            ("--set", "lr_scheduler_type=cosin"),
+            ("--set lr_scheduler_type=cosin", "Did you mean 'cosine'", At("lr_scheduler_type")),
+        ),
         (("--min-size", "0"), ("--min-size 0", "at least 1", At("min_size"))),
         (("--patience", "0"), ("--patience 0", "1 or more", At("patience"))),
         (("--batch-size", "0"), ("--batch-size 0", "above 0", At("per_device_train_batch_size"))),
@@ -123,9 +129,12 @@ def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
         (("--epochs", "0"), ("--epochs 0", "above 0", At("num_train_epochs"))),
         (("--masks-per-set", "0"), ("--masks-per-set 0", "above 0", At("masks_per_set"))),
         (("--set", "masks_per_set=0"), ("--masks-per-set 0", "above 0", At("masks_per_set"))),
-        (("--model", "hiden_size=16"), ("'hiden_size'", "Did you mean 'hidden_size'")),
+        (
+            ("--model", "hiden_size=16"),
+            ("--model hiden_size=16", "Did you mean 'hidden_size'", At("model", "hiden_size")),
+        ),
         (("--model", "num_attention_heads=3"), ("num_attention_heads",)),
-        (("--model", "vocab_size=5"), ("'vocab_size'", "Leave it out")),
+        (("--model", "vocab_size=5"), ("--model vocab_size=5", "Leave it out", At("model", "vocab_size"))),
         (("--validation", "0.6", "--test", "0.6"), ("--validation 0.6 and --test 0.6 leave no row", At("validation"))),
         (("--patience", "2", "--validation", "0"), ("--patience 2", "--validation 0 leaves none", At("patience"))),
         (("--schema", "nowhere.json"), ("nowhere.json", "no such file", "--schema", At("nowhere.json"))),
@@ -172,13 +181,13 @@ def test_a_schema_that_does_not_fit_the_table(command: Any, table: Path, finishe
     own = (Numerical(name="age", edges=(30.0,)), Categorical(name="worn", source="items", values=("a",)))
     ContextSchema(features=own).save(tmp_path / "leak.json")
     result = command("train", table, *command.small, "--schema", tmp_path / "leak.json", "--output", tmp_path / "run")
-    refused(result, "leak.json reads 'items' (feature 'worn') as context, and here it is learned", "inspect")
+    refused(result, "leak.json, feature 'worn': reads 'items' as context", "inspect", At("leak.json", "features", 1))
     options = ("--items", "preferred_colours", "--init-from", finished, "--output", tmp_path / "run")
     said = "reads 'preferred_colours' as context, and here it is learned or learned from"
     refused(command("train", table, *options), f"{finished} {said}", "--exclude preferred_colours")
     (tmp_path / "broken.json").write_text('{"features": [{"kind": "categoricl", "name": "x"}]}', encoding="utf-8")
     result = command("train", table, *command.small, "--schema", tmp_path / "broken.json", "--output", tmp_path / "run")
-    refused(result, "broken.json", "'categoricl'", "Did you mean 'categorical'")
+    refused(result, "broken.json, feature 'x', kind: ", "'categoricl'", "Did you mean", At("features", 0, "kind"))
     assert not (tmp_path / "run").exists()
 
 
@@ -240,13 +249,13 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
         (("--set", "coat-0", "--context", '{"age": NaN}'), ("NaN", "Leave the feature out")),
         (("--set", "coat-0", "--context", '{"age": 1e999}'), ("'age'", "inf", At("context", "age"))),
         (("--set", "coat-0", "--context", '{"country": ["x"]}'), ("'country'", "['x']", At("context", "country"))),
-        (("--set", "coat-0", "--context", '{"age": 3'), ("line 1, column 10", "--context", "JSON")),
+        (("--set", "coat-0", "--context", '{"age": 3'), ("column 10", "--context", "JSON", At("context"))),
         (("--set", "coat-0", "--context", "[1]"), ("JSON object", "[1]")),
-        (("--set", "coat-0,,hat-0"), ("item 2 of 3 is empty",)),
+        (("--set", "coat-0,,hat-0"), ("nothing as item 2 of 3", At("--set"))),
         (("--set", "coat-0", "--top", "0"), ("--top",)),
         (("--set", "coat-0", "--format", "jsn"), ("jsn", "Did you mean 'json'", At("--format"))),
-        (("--set", "coat-0", "--where", "category"), ("'category' is no condition", "price<=80")),
-        (("--set", "coat-0", "--where", "price<=cheap"), ("'cheap' is no number",)),
+        (("--set", "coat-0", "--where", "category"), ("--where category is no condition", "price<=80", At("--where"))),
+        (("--set", "coat-0", "--where", "price<=cheap"), ("'cheap', which is no number", At("--where"))),
         (
             ("--set", "coat-0", "--max-price", "3"),
             (": --max-price: it needs a catalogue", "--catalogue", At("max_price")),
@@ -445,7 +454,7 @@ def test_a_full_disk_leaves_nothing_half_written(
 ) -> None:
     advice = ("No space is left", "Free some space")
     monkeypatch.setattr("contextual_bert.runs.runner.write_card", full_disk)
-    refused(command("train", table, *command.small, "--output", tmp_path / "run"), *advice)
+    refused(command("train", table, *command.small, "--output", tmp_path / "run"), *advice, is_placeless=True)
     assert {each.name for each in (tmp_path / "run").iterdir()} == {"checkpoints", "tensorboard"}
     refused(command("complete", tmp_path / "run", "--set", "a"), "interrupted run", "--resume")
     monkeypatch.undo()
@@ -454,7 +463,7 @@ def test_a_full_disk_leaves_nothing_half_written(
 
     monkeypatch.setattr(Path, "replace", full_disk)
     schema, split = tmp_path / "schema.json", tmp_path / "split.json"
-    refused(command("inspect", table, "--items", "items", "--output", schema), *advice)
+    refused(command("inspect", table, "--items", "items", "--output", schema), *advice, is_placeless=True)
     result = command("split", table, "--by-row", "--output", split)
     assert (result.exit_code, schema.exists(), split.exists()) == (2, False, False)
     assert "No space is left" in result.stderr
@@ -466,7 +475,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert result.exit_code == 2
     assert list((tmp_path / "importance").iterdir()) == []
     result = command("world", "generate", "--items", 60, "--outfits", 50, "--output", tmp_path / "world")
-    refused(result, *advice)
+    refused(result, *advice, is_placeless=True)
     assert list((tmp_path / "world").iterdir()) == []
 
 
@@ -595,7 +604,7 @@ def test_faulty_predictions(
     [
         (("--prompt", "word1 word2"), ("has no [MASK]", "nothing to draw", At("prompt"))),
         (("--prompt", "[MASK]", "--tokens", "3"), ("--prompt", "Leave --tokens out")),
-        (("--tokens", "7"), ("9 tokens", "reads 8: ask for fewer")),
+        (("--tokens", "7"), ("9 tokens", "reads 8", "Ask for 6 or fewer")),
         (("--tokens", "0"), ("--tokens",)),
         (("--temperature", "0"), ("--temperature 0.0", "above 0", At("temperature"))),
         (
@@ -640,7 +649,7 @@ def test_a_full_disk_leaves_no_half_predictions(
     data = write(tmp_path / "reviews.parquet", text=["word1"], sex=["f"])
     monkeypatch.setattr(Path, "replace", full_disk)
     result = command("predict", text_runs / "labels", "--data", data, "--output", tmp_path / "out.csv")
-    refused(result, "No space is left", "Free some space")
+    refused(result, "No space is left", "Free some space", is_placeless=True)
     assert [each.name for each in tmp_path.iterdir()] == ["reviews.parquet"]
 
 

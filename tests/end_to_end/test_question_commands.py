@@ -134,7 +134,7 @@ def test_a_look_says_what_to_train(command: Any, menus: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--text", "word1"), "Give one with --question"),
+        (("--text", "word1"), "--question is missing: the run answers questions about texts. Give one."),
         ((*QUERY, "--pair", "word2"), "--pair is not for questions"),
         ((*QUERY, "--truncation", "head"), "--truncation is not for questions"),
         (("--text", "word1", "--question", "word2", "--question-column", "question"), "--question-column belongs to"),

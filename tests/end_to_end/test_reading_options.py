@@ -72,7 +72,7 @@ def test_a_format_that_fits_no_column_is_an_error(command: Any, path: Path, tmp_
     options = (*OPTIONS[:-1], "%d-%m-%Y")
     result = command("inspect", path, "--items", "items", *options, "--output", tmp_path / "s.json")
     assert result.exit_code == 2
-    assert "is written as '%d-%m-%Y' in each row" in " ".join(result.stderr.split())
+    assert "--date-format %d-%m-%Y is the form of no column" in " ".join(result.stderr.split())
 
 
 def test_a_time_that_may_be_two_days_names_the_option(command: Any, path: Path, tmp_path: Path) -> None:

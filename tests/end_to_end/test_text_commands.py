@@ -218,7 +218,9 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     assert page.startswith(f"## What the model takes from each feature: {num_texts} labels of {num_texts} texts\n")
     for words, refused in {
         "is for sets of items, and this is for labels of texts": command("importance", run, "--items", "review"),
-        "not on pairs of them. Leave --pair out": command("predict", run, "--text", "word1", "--pair", "word2"),
+        "--pair is for runs on pairs of texts, and this one is on single ones. Leave it out": command(
+            "predict", run, "--text", "word1", "--pair", "word2"
+        ),
         "or give this one to contextual-bert predict.": command("export", run),
         "is a run on labels of texts. Name a run that complete takes": command("complete", run, "--set", "word1"),
     }.items():
@@ -236,7 +238,7 @@ def test_a_model_of_pairs_needs_the_second_text(command: Any, own_texts: Path) -
     assert "word1" in ok(command(*next_one[1:])).stdout
     refused = command("predict", run, "--text", "word1")
     assert refused.exit_code == 2
-    assert "The run was trained on pairs of texts. Give the second one with --pair." in refused.stderr
+    assert "--pair is missing: the run was trained on pairs of texts. Give the second text." in refused.stderr
     assert "word1" in ok(command("predict", run, "--text", "word1", "--pair", "word2")).stdout
 
 
@@ -354,7 +356,7 @@ def test_a_run_is_gone_on_from_with_its_method_and_its_features(command: Any, ow
     assert "accuracy" in ok(command("evaluate", own_texts / "labelled")).stdout
     refused = command("train", own_texts / "reviews.csv", *task, *settings, "--overwrite", "--conditioning", "none")
     assert refused.exit_code == 2
-    assert "was trained with --conditioning film, and this asks for 'none'" in refused.stderr
+    assert "--conditioning none differs from 'film', with which" in refused.stderr
     assert (own_texts / "labelled" / "metrics.json").is_file()
     for wrong in (("--max-length", 99), ("--checkpoint", own_texts / "labelled")):
         refused = command("train", own_texts / "reviews.csv", *task, *settings, "--overwrite", *wrong)
@@ -442,7 +444,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((*LABELLED, "--lora", "rank=2"), "--lora needs --trained-weights lora"),
+        ((*LABELLED, "--lora", "rank=2"), "--lora rank=2 needs --trained-weights lora"),
         ((*LABELLED, "--trained-weights", "lora", "--lora", "rnk=2"), "Did you mean 'rank'"),
         ((*LABELLED, "--trained-weights", "lora", "--lora", "rank"), "for instance --lora rank=4"),
         ((*LABELLED, "--trained-weights", "lora", "--lora", "dropout=2"), "dropout=2 is not allowed. Give a share"),
@@ -463,13 +465,13 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ),
         (
             (*LABELLED, "--model", "hidden_act=relu"),
-            "'hidden_act' is no field of a model's config that can be set for labels of texts",
+            "--model hidden_act=relu is no field of a model's config that can be set for labels of texts",
         ),
         (
             (*LABELLED, "--from-scratch", "--model", "hidden_act=rlu"),
-            "No model has these settings ({'hidden_act': 'rlu'})",
+            "--model hidden_act=rlu does not work",
         ),
-        ((*LABELLED, "--model", "hidden_dropout_prob=x"), "No model has these settings ({'hidden_dropout_prob': 'x'})"),
+        ((*LABELLED, "--model", "hidden_dropout_prob=x"), "--model hidden_dropout_prob=x does not work"),
         (
             (*LABELLED, "--from-scratch", "--model", "num_attention_heads=5"),
             "is not a multiple of the number of attention heads (5)",
@@ -490,7 +492,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ((*LABELLED, *CNN, *SMOOTHED), "is for models that label texts or words"),
         (("--text", "review", "--checkpoint", "bert", *SMOOTHED), "is for models that label texts or words"),
         ((*WORDS, *SMOOTHED), "Masked items and tokens and the baselines have their own loss"),
-        ((*LABELLED, "--set", "weight_decay=x"), "--set weight_decay=x is not allowed. Give a valid number"),
+        ((*LABELLED, "--set", "weight_decay=x"), "--set weight_decay=x is not allowed. Give a number"),
         (
             (*LABELLED, "--set", "metric_for_best_model=acuracy_percent"),
             "--set metric_for_best_model=acuracy_percent is unknown. Did you mean 'accuracy_percent'?",
@@ -605,7 +607,7 @@ def test_a_schema_has_nothing_that_is_learned(command: Any, own_texts: Path, tmp
     settings = ("--schema", tmp_path / "schema.json", "--output", tmp_path / "run")
     result = command("train", own_texts / "reviews.csv", *columns, *settings)
     assert result.exit_code == 2
-    said = f"{tmp_path / 'schema.json'} reads {column!r} as context, and here it is learned or learned from"
+    said = f"schema.json, feature {column!r}: reads {column!r} as context, and here it is learned or learned from"
     assert said in " ".join(result.stderr.split())
 
 

@@ -15,16 +15,14 @@ from contextual_bert.errors import (
     Message,
     NonFiniteError,
     QueryError,
-    QueryPlace,
     RunDirectoryError,
     SchemaError,
-    SettingPlace,
-    TablePlace,
     UnknownNameError,
     in_python,
     joined,
     rendered,
 )
+from contextual_bert.places import QueryPlace, SettingPlace, TablePlace
 
 KINDS = {
     CheckpointError: OSError,

@@ -57,7 +57,9 @@ class TextHead(nn.Module):
         super().__init__()
         if conditioning not in CONDITIONINGS:
             raise ConfigurationError(
-                f"Unknown conditioning {conditioning!r} of a baseline",
+                "is unknown to a baseline",
+                setting="conditioning",
+                value=conditioning,
                 allowed=did_you_mean(conditioning, CONDITIONINGS),
             )
         if conditioning == "concat" and not layout:

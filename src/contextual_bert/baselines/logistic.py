@@ -16,7 +16,8 @@ from scipy.special import log_softmax
 
 from contextual_bert.context import Categorical, canonical_array
 from contextual_bert.context.columns import to_numbers
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, TablePlace, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, did_you_mean
+from contextual_bert.places import TablePlace
 
 INVERSE_STRENGTHS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 TFIDF: Mapping[str, Any] = {"ngram_range": (1, 2), "min_df": 2}

@@ -15,7 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from contextual_bert.context.encoder import ContextEmbedding
-from contextual_bert.errors import ConfigurationError, SettingPlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.places import SettingPlace
+from contextual_bert.pydantic_findings import wanted
 
 Point = Literal["attend", "read", "modulate"]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # of query, key and value, see BlockSlot
@@ -209,7 +211,7 @@ class ConditioningMethod:
                     words = did_you_mean(str(value), get_args(types[name]))
                     raise ConfigurationError("is unknown", setting=name, value=value, allowed=words) from None
                 raise ConfigurationError(
-                    "is not allowed", setting=name, value=value, fix=f"{error.errors()[0]['msg']}."
+                    "is not allowed", setting=name, value=value, fix=wanted(error.errors())
                 ) from None
         return cls(cls.settings_class(**values))
 

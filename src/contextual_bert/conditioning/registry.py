@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from contextual_bert.errors import ConfigurationError, SettingPlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.places import SettingPlace
 
 if TYPE_CHECKING:
     from contextual_bert.conditioning.method import ConditioningMethod

@@ -26,8 +26,9 @@ from contextual_bert.context.ranges import Outside
 from contextual_bert.context.raw_values import MISSING_FIX, none_if_missing
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.withheld import withholding
-from contextual_bert.errors import DataError, SchemaError, TablePlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
+from contextual_bert.places import TablePlace
 
 if TYPE_CHECKING:
     from torch import Tensor

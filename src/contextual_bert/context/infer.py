@@ -36,17 +36,10 @@ from contextual_bert.context.seasons import DATE, PARTS, asked_parts
 from contextual_bert.context.spelling import DecimalMark
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import withholding
-from contextual_bert.errors import (
-    NAME,
-    ConfigurationError,
-    Message,
-    SchemaError,
-    TablePlace,
-    UnknownNameError,
-    did_you_mean,
-)
+from contextual_bert.errors import NAME, ConfigurationError, Message, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.nouns import counted
+from contextual_bert.places import TablePlace
 
 _EXACT = 2**53  # above, whole numbers differ that are one float
 INDEX = "index"  # wanted of a column that pandas wrote beside the data

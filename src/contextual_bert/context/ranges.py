@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import DataError, place_of_row
+from contextual_bert.errors import DataError
+from contextual_bert.places import place_of_row
 
 # A number so many times as large as those of training is a "no data" mark, a slip of the unit or a broken sensor.
 FAR_FACTOR = 100.0

@@ -11,7 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from contextual_bert.context.spelling import BLANKS, DecimalMark, plain_number
-from contextual_bert.errors import DataError, shown
+from contextual_bert.errors import DataError, shown, type_in_words
 
 MISSING_FIX = "Leave the key out, or give null, if the value is missing."
 SINGLE_TYPES = (str, bool, int, float, Decimal, datetime.date, np.generic)
@@ -41,7 +41,7 @@ def check_single(value: object) -> object:
     """
     if not isinstance(value, SINGLE_TYPES):
         raise DataError(
-            f"{value!r:.80} is a {type(value).__name__}, not a single value",
+            f"{value!r:.80} is {type_in_words(value)}, not a single value",
             fix=f"Allowed: text, a finite number, a truth value or a date. {MISSING_FIX}",
         )
     return value
@@ -81,7 +81,7 @@ def number_of(value: object, *, decimal: DecimalMark | None = None) -> float:
     except (TypeError, ValueError):
         written = "" if decimal is None else f" with the decimal mark {decimal!r}"
         raise DataError(
-            f"{given!r:.80} is a {type(given).__name__}, not a number{written}",
+            f"{given!r:.80} is {type_in_words(given)}, not a number{written}",
             fix=f"Allowed: a finite number, or text that spells one. {MISSING_FIX}",
         ) from None
     if not math.isfinite(number):

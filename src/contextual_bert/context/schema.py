@@ -9,18 +9,23 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.context.kinds import KINDS, Feature, FeatureLayout, validation_sentences
-from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.context.kinds import KINDS, Feature, FeatureLayout, schema_fault
+from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.json_text import json_text, reason_of, unreadable
+from contextual_bert.places import JsonPlace
+
+_ANEW = "Write the schema anew with `contextual-bert inspect`."
+_GIVE = "Give the path of a schema.json; `contextual-bert inspect` writes one."
 
 
 class ContextSchema(BaseModel):
@@ -60,9 +65,7 @@ class ContextSchema(BaseModel):
             try:
                 super().__init__(**settings)
             except ValidationError as error:
-                raise SchemaError(
-                    validation_sentences(error, "context schema", known=type(self).model_fields)
-                ) from None
+                raise schema_fault(error, known=type(self).model_fields, of="the context schema") from None
 
     @field_validator("features", mode="before")
     @classmethod
@@ -226,7 +229,10 @@ class ContextSchema(BaseModel):
         """From what `to_dict` gave; an unknown key or kind is an error with a suggestion."""
         given: object = values
         if not isinstance(given, dict) or not isinstance(given.get("features"), (list, tuple)):
-            raise SchemaError(f"a context schema is an object with a list under 'features', not {given!r:.80}")
+            place = JsonPlace(("features",) if isinstance(given, dict) and "features" in given else ())
+            raise SchemaError(
+                f"a context schema is an object with a list under 'features', not {given!r:.80}", place=place
+            )
         return cls(**values)
 
     def to_json(self) -> str:
@@ -239,12 +245,9 @@ class ContextSchema(BaseModel):
         try:
             values = json.loads(text)
         except RecursionError:
-            raise SchemaError("nested too deep", fix="Write the schema anew with `contextual-bert inspect`.") from None
+            raise SchemaError("nested too deep", place=JsonPlace(), fix=_ANEW) from None
         except ValueError as error:
-            reason = reason_of(error)
-            raise SchemaError(
-                f"not JSON: {reason}", fix="Write the schema anew with `contextual-bert inspect`."
-            ) from None
+            raise SchemaError(f"not JSON: {reason_of(error)}", place=JsonPlace(), fix=_ANEW) from None
         return cls.from_dict(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -261,23 +264,29 @@ class ContextSchema(BaseModel):
         except PermissionError as error:
             raise unreadable(os.fspath(path), error, error=SchemaError) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(
-                f"{os.fspath(path)}: the context schema cannot be read ({error})",
-                fix="Give the path of a schema.json; `contextual-bert inspect` writes one.",
-            ) from None
+            reason = "there is no such file" if isinstance(error, FileNotFoundError) else _reason(error)
+            raise SchemaError(reason, place=JsonPlace(file=os.fspath(path)), fix=_GIVE) from None
         try:
             return cls.from_json(text)
-        except ContextualBertError as error:
-            raise SchemaError(f"{os.fspath(path)}: {error.problem}", allowed=error.allowed, fix=error.fix) from None
+        except SchemaError as error:
+            place = error.place if isinstance(error.place, JsonPlace) else JsonPlace()
+            raise error.at(replace(place, file=os.fspath(path))) from None
 
 
 def _read_feature(value: object, index: int) -> object:
     if isinstance(value, Feature) or not isinstance(value, dict):
         return value
-    kind = value.get("kind")
+    values, of = cast("dict[str, Any]", value), f"feature {value.get('name')!r}"
+    kind = values.get("kind")
     if str(kind) not in KINDS:
-        raise SchemaError(
-            f"context schema, feature {index} ({value.get('name')!r}): unknown kind {kind!r}",
-            allowed=did_you_mean(str(kind), KINDS),
-        )
-    return KINDS[str(kind)](**value)
+        place = JsonPlace((index, "kind"), words=f"{of}, kind")
+        raise SchemaError(f"unknown kind {kind!r}", place=place, value=kind, allowed=did_you_mean(str(kind), KINDS))
+    try:
+        return KINDS[str(kind)](**values)
+    except SchemaError as error:
+        place = error.place if isinstance(error.place, JsonPlace) else JsonPlace(words=of)
+        raise error.at(replace(place, inner=(index, *place.inner))) from None
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return f"it is not UTF-8 ({error})" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error))

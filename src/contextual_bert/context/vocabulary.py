@@ -31,7 +31,7 @@ from contextual_bert.context.spelling import (
     spelt,
     spelt_array,
 )
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown, type_in_words
 
 UNKNOWN = -1
 NULL = -2
@@ -244,7 +244,7 @@ def canonical(value: object) -> str:
     if isinstance(value, datetime.date):
         return value.isoformat()
     raise DataError(
-        f"{value!r} is a {type(value).__name__}, not a single value",
+        f"{value!r} is {type_in_words(value)}, not a single value",
         fix="Allowed: text, a finite number, a truth value, a date.",
     )
 

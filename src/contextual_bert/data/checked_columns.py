@@ -26,8 +26,9 @@ from contextual_bert.context.printed_lists import (
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.errors import DataError, Message, TablePlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, Message, UnknownNameError, did_you_mean
 from contextual_bert.nouns import counted
+from contextual_bert.places import TablePlace
 
 __all__ = [
     "Flat",

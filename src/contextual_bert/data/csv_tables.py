@@ -30,7 +30,8 @@ from contextual_bert.data.column_types import (
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.text_files import grown_blocks, number_rows, other_encoding, utf8_fault
-from contextual_bert.errors import NAME, DataError, Message, rows_are_lines
+from contextual_bert.errors import NAME, DataError, Message
+from contextual_bert.places import rows_are_lines
 
 __all__ = ["check_names", "read_csv"]
 

@@ -12,7 +12,8 @@ from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.readers import read_text
 from contextual_bert.data.table_paths import TABLE_SUFFIXES, file_type
-from contextual_bert.errors import DataError, rows_are_lines
+from contextual_bert.errors import DataError
+from contextual_bert.places import rows_are_lines
 
 __all__ = ["check_file_columns"]
 

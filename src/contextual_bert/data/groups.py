@@ -20,15 +20,9 @@ from contextual_bert.data.checked_columns import checked_column, flatten_items, 
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
-from contextual_bert.errors import (
-    ConfigurationError,
-    DataError,
-    SchemaError,
-    TablePlace,
-    UnknownNameError,
-    place_of_row,
-)
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.nouns import counted
+from contextual_bert.places import TablePlace, place_of_row
 
 __all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
 

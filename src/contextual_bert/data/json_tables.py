@@ -21,8 +21,9 @@ from contextual_bert.data.json_blocks import read_blocks
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.text_files import check_utf8, filled_lines
-from contextual_bert.errors import DataError, path_of, rows_are_lines
+from contextual_bert.errors import DataError
 from contextual_bert.json_text import echoed
+from contextual_bert.places import path_of, rows_are_lines
 
 __all__ = ["lines_of_json", "read_json_lines"]
 

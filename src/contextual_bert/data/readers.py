@@ -23,9 +23,10 @@ from contextual_bert.data.reading_notes import ReadingNotes, reading_notes, rows
 from contextual_bert.data.reviews import reviews_of
 from contextual_bert.data.table_paths import COMPRESSIONS, REVIEW_SUFFIX, TABLE_SUFFIXES, check_exists, file_type
 from contextual_bert.data.text_files import check_is_table, content_of, in_utf8
-from contextual_bert.errors import DataError, rows_are_left, rows_are_lines
+from contextual_bert.errors import DataError
 from contextual_bert.foreign_metadata import with_class_names, with_known_times
 from contextual_bert.frames import Frame, as_table
+from contextual_bert.places import rows_are_left, rows_are_lines
 
 __all__ = ["read_table", "read_text", "without_gaps"]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.errors import DataError, rows_are_lines
+from contextual_bert.errors import DataError
+from contextual_bert.places import rows_are_lines
 
 __all__ = ["read_reviews", "reviews_of"]
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.errors import DataError, rows_are_lines
+from contextual_bert.errors import DataError
+from contextual_bert.places import rows_are_lines
 
 __all__ = [
     "check_is_table",

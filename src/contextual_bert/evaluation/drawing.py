@@ -20,6 +20,7 @@ from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Interval
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
+from contextual_bert.places import PathPlace
 from contextual_bert.printable import printable
 
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
@@ -157,7 +158,7 @@ def save_picture(figure: Figure, path: str | Path) -> Path:
     """Write a PNG file whole, or not at all."""
     target = Path(path)
     if target.suffix.lower() != ".png":
-        raise ConfigurationError(f"{target} does not end with .png", fix="Plots are PNG files.")
+        raise ConfigurationError("does not end with .png", fix="Plots are PNG files.", place=PathPlace(target))
     with replacing_file(target) as partial:
         figure.savefig(partial, format="png", dpi=150)
     return target

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.errors import ConfigurationError, QueryError, QueryPlace, SchemaError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, QueryError, SchemaError, UnknownNameError
 from contextual_bert.inference.capabilities import Model, guidance_notes
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
@@ -32,6 +32,7 @@ from contextual_bert.inference.queries import (
 from contextual_bert.inference.query_schema import existing_keys
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models.compatibility import check_processor
+from contextual_bert.places import QueryPlace
 from contextual_bert.softmax_over import SoftmaxOver
 
 Query = Mapping[str, Any] | Request  # as it was given, or read already

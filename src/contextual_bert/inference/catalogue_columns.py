@@ -23,8 +23,9 @@ from contextual_bert.context.spelling import DATE, TIME, ZONED, DecimalMark, dec
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.column_types import as_typed, filled_cells, spelling_hints, typed_column
-from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.inference.query_schema import TRUTH_WORDS
+from contextual_bert.places import place_of_row
 
 ID_COLUMNS = ("id", "item")
 PRICE, STOCK = "price", "in_stock"

@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 from pydantic import create_model
 
 from contextual_bert.context import Vocabulary
-from contextual_bert.errors import (
-    ConfigurationError,
-    DataError,
-    Message,
-    QueryError,
-    QueryPlace,
-    SchemaError,
-    UnknownNameError,
-)
+from contextual_bert.errors import ConfigurationError, DataError, Message, QueryError, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue import NO_GROUP, Catalogue
 from contextual_bert.inference.query_schema import (
     GUIDANCE,
@@ -37,6 +29,7 @@ from contextual_bert.inference.query_schema import (
     Price,
     QueryModel,
 )
+from contextual_bert.places import QueryPlace
 
 Function = Callable[..., NDArray[np.bool_]]
 Settings = Mapping[str, Mapping[str, Any]]

@@ -30,6 +30,7 @@ from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import RUN_FILES, check_holds_model, check_run, holds_baseline, trained_sets
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.places import PathPlace
 
 
 class CompletionPipeline(BaseCompletionPipeline):
@@ -100,8 +101,9 @@ class CompletionPipeline(BaseCompletionPipeline):
         missing = [name for name in RUN_FILES if not (directory / name).is_file()]
         if missing and not holds_baseline(directory):
             raise RunDirectoryError(
-                f"{directory} is no complete run directory: {', '.join(missing)} missing",
+                f"is no complete run directory: {', '.join(missing)} missing",
                 fix="Train again, or name the folder given as --output.",
+                place=PathPlace(directory),
             )
         model, processor = load_item_model(directory)
         shop = Catalogue(catalogue, processor.items, reading=reading) if catalogue is not None else None

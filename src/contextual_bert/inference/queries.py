@@ -10,16 +10,7 @@ from pydantic import ValidationError
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.context.raw_values import none_if_missing
-from contextual_bert.errors import (
-    ConfigurationError,
-    DataError,
-    QueryError,
-    QueryPlace,
-    TablePlace,
-    UnknownNameError,
-    did_you_mean,
-    shown,
-)
+from contextual_bert.errors import ConfigurationError, DataError, QueryError, UnknownNameError, did_you_mean, shown
 
 # A query's keys are those of the full registry.
 from contextual_bert.inference.constraints import (
@@ -38,6 +29,7 @@ from contextual_bert.inference.query_schema import (
     query_error,
 )
 from contextual_bert.inference.saved_files import SEPARATORS, TrainedSets
+from contextual_bert.places import QueryPlace, TablePlace
 
 if TYPE_CHECKING:
     from contextual_bert.context import EncodedContext

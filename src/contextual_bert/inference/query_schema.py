@@ -27,7 +27,9 @@ from pydantic import (
 from contextual_bert.context import canonical
 from contextual_bert.context.encoding import as_record
 from contextual_bert.context.raw_values import none_if_missing, number_of
-from contextual_bert.errors import DataError, QueryError, QueryPlace, UnknownNameError, did_you_mean, shown
+from contextual_bert.errors import DataError, QueryError, UnknownNameError, did_you_mean, shown
+from contextual_bert.places import QueryPlace
+from contextual_bert.pydantic_findings import wanted
 
 TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")
 LIMITS = TESTS[3:]
@@ -312,7 +314,7 @@ def query_error(
         ...     Condition.model_validate({"attribute": "price", "blank": "first"})
         ... except ValidationError as error:
         ...     print(query_error(error, {"attribute": "price", "blank": "first"}))
-        blank: 'first' is not allowed: input should be a valid integer
+        blank: 'first' is not allowed. Give a whole number.
     """
     findings = error.errors(include_url=False)
     unknown = (each for each in findings if each["type"] in _UNKNOWN and len(each["loc"]) == 1)
@@ -336,7 +338,8 @@ def query_error(
         return QueryError(problem, location=keys, fix=f"Give at most {about['max_length']}.")
     if finding["type"] == "missing":
         return QueryError(f"the key {steps[-1]!r} is missing", location=keys, fix=fix)
-    problem = f"{shown(finding['input'])} is not allowed: {finding['msg'][0].lower()}{finding['msg'][1:]}"
+    same = [each for each in findings if existing_keys(given, each["loc"]) == keys]
+    problem, fix = f"{shown(finding['input'])} is not allowed", f"{wanted(same)} {fix}".rstrip()
     return QueryError(problem, location=keys, value=finding["input"], fix=fix)
 
 

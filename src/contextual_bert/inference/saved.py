@@ -22,6 +22,7 @@ from contextual_bert.models import (
     check_processor,
 )
 from contextual_bert.models.checkpoint_files import first_line, loading_failure
+from contextual_bert.places import PathPlace
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
@@ -48,8 +49,9 @@ def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, C
     model, processor = load_saved(directory, ContextualBertForMaskedLM, processor)
     if not processor.is_for_text and len(processor.items) != model.config.vocab_size:
         raise RunDirectoryError(
-            f"{directory}: its tokenizer has {len(processor.items):,} items and its model {model.config.vocab_size:,}",
+            f"its tokenizer has {len(processor.items):,} items and its model {model.config.vocab_size:,}",
             fix="Its files do not belong together: copy the folder again, or train again.",
+            place=PathPlace(directory, is_subject=False),
         )
     _check_ids(directory, model.config)
     return model, processor
@@ -61,8 +63,9 @@ def _check_ids(directory: str | Path, config: Any, *, largest: int = 0) -> None:
     reserved: Any = getattr(config, "reserved_token_ids", ())
     if largest >= size or any(type(number) is not int or not 0 <= number < size for number in reserved):
         raise RunDirectoryError(
-            f"{directory}: its model has ids from 0 to {size - 1:,}, and the tokenizer or reserved_token_ids others",
+            f"its model has ids from 0 to {size - 1:,}, and the tokenizer or reserved_token_ids others",
             fix="Its files do not belong together: copy the folder again, or train again.",
+            place=PathPlace(directory, is_subject=False),
         )
 
 
@@ -73,8 +76,9 @@ def _check_texts(directory: str | Path, tokenizer: Any) -> None:
         lacking.append("model_max_length")
     if lacking:
         raise RunDirectoryError(
-            f"{directory}: its tokenizer has no {' and no '.join(lacking)}",
+            f"its tokenizer has no {' and no '.join(lacking)}",
             fix="Copy the folder again, or train again.",
+            place=PathPlace(directory, is_subject=False),
         )
 
 
@@ -93,8 +97,9 @@ def load_saved(
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {loading_failure(error)} Its files are damaged or from another version",
+            f"cannot be loaded: {loading_failure(error)} Its files are damaged or from another version",
             fix="Train again.",
+            place=PathPlace(directory),
         ) from error
     model, found = loaded
     check_weights(directory, found)
@@ -110,15 +115,16 @@ def check_weights(directory: str | Path, found: Any) -> None:
         found: what ``from_pretrained(output_loading_info=True)`` says of it.
     """
     differing = {
-        "lack": sorted(found["missing_keys"]),
-        "have, beside those of the model,": sorted(found["unexpected_keys"]),
-        "have in another shape": sorted(key for key, *_ in found["mismatched_keys"]),
+        "lacks weights of the model": sorted(found["missing_keys"]),
+        "has weights that the model does not": sorted(found["unexpected_keys"]),
+        "has weights of another shape": sorted(key for key, *_ in found["mismatched_keys"]),
     }
     for verb, names in differing.items():
         if names:
             raise RunDirectoryError(
-                f"The weights in {directory} {verb} {', '.join(names[:3])} ({len(names)} in all): its "
-                "files do not belong together or are from another version",
+                f"{verb}, {', '.join(names[:3])} ({len(names)} in all): its files do not belong together or are from "
+                "another version",
+                place=PathPlace(directory),
                 fix="Train again.",
             )
 
@@ -171,7 +177,7 @@ def load_text_model(directory: str | Path, *allowed: type[LabelsTexts]) -> tuple
 def _other_model(directory: str | Path, found: str, *, wanted: str) -> RunDirectoryError:
     advice = f"Use it with {USED_BY[found]}." if found in USED_BY else "Name another folder."
     kind = " for texts" if found in USED_BY and found != ITEMS else ""
-    return RunDirectoryError(f"{directory} holds {found}{kind}; what is needed is {wanted}. {advice}")
+    return RunDirectoryError(f"holds {found}{kind}; what is needed is {wanted}. {advice}", place=PathPlace(directory))
 
 
 def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None]:
@@ -196,6 +202,7 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {first_line(error)}",
+            f"cannot be loaded: {first_line(error)}",
             fix="Save model and processor there with save_pretrained.",
+            place=PathPlace(directory),
         ) from error

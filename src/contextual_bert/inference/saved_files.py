@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from contextual_bert.errors import RunDirectoryError
+from contextual_bert.errors import RunDirectoryError, shown
 from contextual_bert.json_text import read_json_object, unreadable
 from contextual_bert.manifest import (
     MODEL_FILES,
+    NAME_A_RUN,
     RECIPE_FILE,
     RESULT_FILES,
+    check_has_recipe,
     check_manifest,
     check_readable,
     check_recipe_format,
 )
+from contextual_bert.places import JsonPlace, PathPlace
 
 BASELINE_FILE = "baseline.json"
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -85,14 +88,14 @@ def check_files(directory: str | Path) -> None:
         check_manifest(folder)
         found = {name: read_json_object(folder / name, fix=FIX, has_unique_keys=True) for name in there}
     except RunDirectoryError as error:
-        raise RunDirectoryError(f"{directory} cannot be loaded: {error}") from error
+        raise RunDirectoryError(f"cannot be loaded: {error}", place=PathPlace(directory)) from error
     if "tokenizer.json" in found:
         _check_vocabulary(folder / "tokenizer.json", found["tokenizer.json"])
     elif (folder / "vocab.txt").is_file():
         lines = (folder / "vocab.txt").read_text(encoding="utf-8", errors="replace").splitlines()
         if len({*lines}) < len(lines):
             raise RunDirectoryError(
-                f"{folder / 'vocab.txt'} has a token in two lines: its ids are not certain", fix=FIX
+                "has a token in two lines: its ids are not certain", fix=FIX, place=PathPlace(folder / "vocab.txt")
             )
 
 
@@ -105,13 +108,18 @@ def _check_vocabulary(path: Path, content: dict[str, Any]) -> None:
     names: dict[Any, str] = {}
     for name, number in ids.items():
         if type(number) is not int or number < 0:
-            raise RunDirectoryError(f"{path}: the id of {name!r} is {number!r:.40}, no whole number", fix=FIX)
+            place = JsonPlace(("model", "vocab", name), str(path))
+            raise RunDirectoryError(f"{shown(number)} is no whole number", place=place, value=number, fix=FIX)
         if number in names:
-            raise RunDirectoryError(f"{path}: {names[number]!r} and {name!r} have the same id {number}", fix=FIX)
+            raise RunDirectoryError(
+                f"{names[number]!r} and {name!r} have the same id {number}",
+                fix=FIX,
+                place=JsonPlace(("model", "vocab", name), str(path)),
+            )
         names[number] = name
 
 
-def check_run(directory: str | Path, *, fix: str = "Name the folder of a run, the --output of train.") -> None:
+def check_run(directory: str | Path, *, fix: str = NAME_A_RUN) -> None:
     """Raise RunDirectoryError where a run was interrupted, or where a file stands in the place of a folder.
 
     Args:
@@ -127,10 +135,11 @@ def check_run(directory: str | Path, *, fix: str = "Name the folder of a run, th
     except OSError as error:
         raise unreadable(directory, error) from error
     if is_file:
-        raise RunDirectoryError(f"{directory} is a file", fix=fix)
+        raise RunDirectoryError("is a file", fix=fix, place=PathPlace(directory))
     if not is_complete and (folder / "checkpoints" / "recipe.json").is_file():
         raise RunDirectoryError(
-            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
+            f"holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume.",
+            place=PathPlace(directory),
         )
 
 
@@ -147,17 +156,13 @@ def check_trained(directory: str | Path, *, takes_exports: bool = True) -> None:
         contextual_bert.errors.RunDirectoryError: ...
     """
     folder, further = Path(directory), ", or that of an export" if takes_exports else ""
-    fix = f"Name the folder of a run, the --output of train{further}."
+    fix = f"{NAME_A_RUN.removesuffix('.')}{further}."
     check_run(folder, fix=fix)
-    if not folder.is_dir():
-        raise RunDirectoryError(f"{directory} does not exist", fix=fix)
-    if (folder / RECORD_FILE).exists() or (folder / RECIPE_FILE).exists():
-        return
-    if takes_exports:
-        problem = f"{directory} is neither a run nor an export: it has no {RECIPE_FILE} and no {RECORD_FILE}"
-    else:
-        problem = f"{directory} is no run directory: it has no {RECIPE_FILE}"
-    raise RunDirectoryError(problem, fix=fix)
+    if not takes_exports or not folder.is_dir():
+        check_has_recipe(folder, fix=fix)
+    elif not (folder / RECORD_FILE).exists() and not (folder / RECIPE_FILE).exists():
+        problem = f"is neither a run nor an export: it has no {RECIPE_FILE} and no {RECORD_FILE}"
+        raise RunDirectoryError(problem, place=PathPlace(directory), fix=fix)
 
 
 def check_recipe_file(directory: str | Path) -> None:
@@ -173,11 +178,11 @@ def check_recipe_file(directory: str | Path) -> None:
     path = folder / RECIPE_FILE
     content: Any = read_json_object(path, fix=FIX).get("recipe")
     if not isinstance(content, dict):
-        raise RunDirectoryError(f"{path} holds no recipe", fix=FIX)
+        raise RunDirectoryError("holds no recipe", fix=FIX, place=PathPlace(path))
     try:
         check_recipe_format(cast("dict[str, Any]", content).get("format"))
     except RunDirectoryError as error:
-        raise RunDirectoryError(f"{path}: {error}") from None
+        raise error.at(JsonPlace(("recipe", "format"), str(path))) from None
 
 
 def check_is_folder(directory: str | Path) -> None:
@@ -189,8 +194,9 @@ def check_is_folder(directory: str | Path) -> None:
     check_run(directory)
     if not Path(directory).is_dir():
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: there is no such folder",
+            "cannot be loaded: there is no such folder",
             fix="Name the one that model and processor were saved in with save_pretrained.",
+            place=PathPlace(directory),
         )
 
 
@@ -236,8 +242,9 @@ def check_holds_model(directory: str | Path) -> None:
     if (folder / "metrics.json").is_file() and not (folder / "config.json").is_file() and not holds_baseline(folder):
         check_manifest(folder)
         raise RunDirectoryError(
-            f"{directory} is the run of a baseline, of which scores and metrics are kept and no model",
+            "is the run of a baseline, of which scores and metrics are kept and no model",
             fix="Name the run of a method.",
+            place=PathPlace(directory),
         )
 
 

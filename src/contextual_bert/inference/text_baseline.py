@@ -29,6 +29,7 @@ from contextual_bert.models import (
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.models.tokenization import word_pieces
+from contextual_bert.places import PathPlace
 
 WEIGHTS_FILE = "model.safetensors"
 FORMAT = "contextual-bert text baseline 1"
@@ -195,6 +196,8 @@ def load_text_baseline(directory: str | Path) -> tuple[TextBaseline, ContextualB
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {error} Its files are damaged or from another version", fix="Train again."
+            f"cannot be loaded: {error} Its files are damaged or from another version",
+            fix="Train again.",
+            place=PathPlace(directory),
         ) from error
     return TextBaseline(config, model), processor

@@ -19,6 +19,7 @@ from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models.backbones import BACKBONES, REFUSED, Backbone
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig, check_no_kernel
 from contextual_bert.models.tokenization import num_separators, tell_halves
+from contextual_bert.places import PathPlace
 
 # Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.
 HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
@@ -36,16 +37,17 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
         CheckpointError: no config there, or one of another architecture.
     """
     if Path(checkpoint).is_file():
-        raise CheckpointError(f"{checkpoint} is a file", fix="Give its folder.")
+        raise CheckpointError("is a file", fix="Give its folder.", place=PathPlace(checkpoint))
     try:
         config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False, **hub)
     except Exception as error:  # transformers checks no type: null, a list or deep brackets end in any class
         is_folder = Path(checkpoint).is_dir()
         reason = first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
         raise CheckpointError(
-            f"{checkpoint}: no config can be read ({reason})",
+            f"no config can be read ({reason})",
             fix="Give the folder of a BERT checkpoint, with config.json, model.safetensors and tokenizer, or a "
             "name on the Hub.",
+            place=PathPlace(checkpoint, is_subject=False),
         ) from error
     check_no_kernel(getattr(config, "_attn_implementation", None), place=str(checkpoint))
     backbone_of(config, checkpoint).check(config, checkpoint)
@@ -73,9 +75,10 @@ def backbone_of(config: PreTrainedConfig, checkpoint: str | Path) -> Backbone:
         )
         reason = f": {REFUSED[config.model_type]}" if config.model_type in REFUSED else ""
         raise CheckpointError(
-            f"{checkpoint}: its architecture is {config.model_type!r}{reason}",
+            f"its architecture is {config.model_type!r}{reason}",
             allowed=f"Allowed: {', '.join(sorted(BACKBONES))}.",
             fix=advice,
+            place=PathPlace(checkpoint, is_subject=False),
         )
     return found
 
@@ -138,7 +141,9 @@ def weights_read(checkpoint: str | Path) -> Generator[None]:
     except (OSError, RuntimeError, SafetensorError) as error:
         if is_out_of_memory(error):
             raise
-        raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
+        raise CheckpointError(
+            f"its weights cannot be loaded: {error}", place=PathPlace(checkpoint, is_subject=False)
+        ) from error
     finally:
         logging.set_verbosity(verbosity)
 
@@ -166,7 +171,9 @@ def weight_shapes(
             with safe_open(path, framework="np") as weights:
                 found |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
-        raise CheckpointError(f"{checkpoint}: its weights cannot be read: {error}") from error
+        raise CheckpointError(
+            f"its weights cannot be read: {error}", place=PathPlace(checkpoint, is_subject=False)
+        ) from error
     if head_parts is None or own_config(checkpoint) is not None:
         return found
     backbone = backbone_of(found_config(checkpoint, {}), checkpoint)
@@ -235,8 +242,9 @@ def pooling_of(checkpoint: str | Path) -> str:
         modes = dict(json.loads(path.read_text(encoding="utf-8")))
     except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text",
+            f"is no JSON object ({error}); it says how the checkpoint makes one vector of a text",
             fix="Mend it, or remove it: a label is then read from the first position.",
+            place=PathPlace(path),
         ) from error
     return "mean" if modes.get("pooling_mode_mean_tokens") else "cls"
 
@@ -267,21 +275,24 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
     lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
     if lacking:
         raise CheckpointError(
-            f"{checkpoint}: its tokenizer has no {', '.join(lacking)}", fix="Give a BERT's tokenizer."
+            f"its tokenizer has no {', '.join(lacking)}",
+            fix="Give a BERT's tokenizer.",
+            place=PathPlace(checkpoint, is_subject=False),
         )
     last = max(tokenizer.get_vocab().values())
     if last >= len(tokenizer):
         raise CheckpointError(
-            f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens, and the last is number "
+            f"its tokenizer has {len(tokenizer):,} tokens, and the last is number "
             f"{last + 1:,}: a token is in two lines of vocab.txt, or numbers are left out",
             fix="Give each token a line of its own.",
+            place=PathPlace(checkpoint, is_subject=False),
         )
     tell_halves(tokenizer)
     if len(tokenizer) > config.vocab_size:
         raise CheckpointError(
-            f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens and its model embeddings for "
-            f"{config.vocab_size:,}",
+            f"its tokenizer has {len(tokenizer):,} tokens and its model embeddings for {config.vocab_size:,}",
             fix="Extend these too (resize_token_embeddings), and save both.",
+            place=PathPlace(checkpoint, is_subject=False),
         )
     # A tokenizer whose files do not say how much may be read allows any length; the model has no such position. That of
     # a run allows what the run read.
@@ -304,8 +315,9 @@ def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
 
 def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
     return CheckpointError(
-        f"{checkpoint}: no tokenizer can be read ({reason}). Copy tokenizer.json, or vocab.txt and "
-        "tokenizer_config.json, of the checkpoint into the folder."
+        f"no tokenizer can be read ({reason}). Copy tokenizer.json, or vocab.txt and "
+        "tokenizer_config.json, of the checkpoint into the folder.",
+        place=PathPlace(checkpoint, is_subject=False),
     )
 
 

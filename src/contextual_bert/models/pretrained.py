@@ -30,6 +30,7 @@ from contextual_bert.models.checkpoint_files import (
     weights_read,
 )
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.places import PathPlace
 
 CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
 HEAD_KEY = "classifier."  # how the names of the weights of the layer that gives labels start
@@ -83,9 +84,10 @@ def load_checkpoint(
         )
     if config.type_vocab_size < model_class.num_segments:
         raise CheckpointError(
-            f"{checkpoint}: it has type_vocab_size={config.type_vocab_size}, and {model_class.__name__} "
+            f"it has type_vocab_size={config.type_vocab_size}, and {model_class.__name__} "
             "tells a question from its text by it",
             fix="Give a BERT with two segments.",
+            place=PathPlace(checkpoint, is_subject=False),
         )
     former = loading.pop("torch_dtype", None)  # the name of dtype in transformers 4
     loading.setdefault("dtype", former if former is not None else torch.float32)  # a checkpoint may be stored in half
@@ -109,14 +111,16 @@ def load_checkpoint(
     for key, theirs, ours in sorted(info["mismatched_keys"]):
         if not (may_differ and is_added(key, model)) and not _is_of_extra_block(key, model):
             raise CheckpointError(
-                f"{checkpoint}: its {key!r} has the shape {tuple(theirs)} and the model's {tuple(ours)}",
+                f"its {key!r} has the shape {tuple(theirs)} and the model's {tuple(ours)}",
                 fix="Give the sizes of the checkpoint, or for a new head ignore_mismatched_sizes=True.",
+                place=PathPlace(checkpoint, is_subject=False),
             )
     missing = [key for key in info["missing_keys"] if not is_added(key, model)]
     if missing:
         raise CheckpointError(
-            f"{checkpoint}: {len(missing)} weights are missing, {missing[0]!r} is the first",
+            f"{len(missing)} weights are missing, {missing[0]!r} is the first",
             fix="Give the folder of a whole checkpoint.",
+            place=PathPlace(checkpoint, is_subject=False),
         )
     if num_theirs > num_own:
         _draw_extra_blocks(model)

@@ -14,6 +14,7 @@ from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.models.checkpoint_files import own_config, weights_read
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.pretrained import HEAD_KEY, draw_anew
+from contextual_bert.places import PathPlace
 
 
 def context_config(checkpoint: str | Path) -> ContextualBertConfig | None:
@@ -56,8 +57,9 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
     lost = sorted(key for key in changed if not key.startswith(model_class.head_keys))
     if lost:
         raise CheckpointError(
-            f"{checkpoint}: {len(lost)} weights are missing or of another shape, {lost[0]!r} is the first",
+            f"{len(lost)} weights are missing or of another shape, {lost[0]!r} is the first",
             fix="Give the folder of a whole run.",
+            place=PathPlace(checkpoint, is_subject=False),
         )
     is_same_head = config.architectures == [model_class.__name__] and config.id2label == model.config.id2label
     model.has_new_head = not is_same_head or any(key.startswith(HEAD_KEY) for key in changed)

@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 
 from contextual_bert.atomic_files import share_files
-from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError, shown
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import (
     CHECKPOINT_FILES,
@@ -25,6 +25,7 @@ from contextual_bert.manifest import (
     listed_files,
     write_manifest,
 )
+from contextual_bert.places import JsonPlace, Key, PathPlace
 from contextual_bert.runs.run_directory import (
     WEIGHTS_FILE,
     best_weights,
@@ -152,16 +153,16 @@ def check_trainer_state(checkpoint: Path, recipe: Recipe) -> None:
         curve_of(recipe, content["log_history"])
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise _refused(checkpoint, f"{place}: {first['msg']}") from error
+        raise _refused(checkpoint, f"{shown(first['input'])} is not allowed", first["loc"]) from error
     except (ContextualBertError, TypeError) as error:
-        raise _refused(checkpoint, f"log_history: {error}") from error
+        raise _refused(checkpoint, str(error), ("log_history",)) from error
 
 
-def _refused(checkpoint: Path, problem: str) -> RunDirectoryError:
+def _refused(checkpoint: Path, problem: str, keys: tuple[Key, ...] = ()) -> RunDirectoryError:
     return RunDirectoryError(
-        f"{checkpoint / 'trainer_state.json'} is not what a trainer writes: {problem.rstrip('.')}. Copy the file back, "
-        f"or remove {checkpoint} to go on at the checkpoint before it."
+        f"{problem.rstrip('.')}. This is not what a trainer writes",
+        place=JsonPlace(keys, str(checkpoint / "trainer_state.json")),
+        fix=f"Copy the file back, or remove {checkpoint} to go on at the checkpoint before it.",
     )
 
 
@@ -221,9 +222,9 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
     theirs = own.get("attributes", {}).get("recipe_digest") if isinstance(own, dict) else None
     if theirs is not None and theirs != digest:
         raise ConfigurationError(
-            f"{checkpoint} is of a run with other settings, table or split than the recipe beside it: two "
-            "runs wrote into one folder",
+            "is of a run with other settings, table or split than the recipe beside it: two runs wrote into one folder",
             fix="Give another --output, or --overwrite to start again.",
+            place=PathPlace(checkpoint),
         )
     _check_files(checkpoint)
     _check_complete(checkpoint, recipe)
@@ -244,11 +245,14 @@ def _check_files(checkpoint: Path, names: Collection[str] = CHECKPOINT_FILES) ->
     again = "--overwrite starts again. If its files are right, write the manifest with write_manifest."
     if not has_manifest(checkpoint):
         raise RunDirectoryError(
-            f"{manifest} is missing: nothing says that the files of this checkpoint are its own",
+            "is missing: nothing says that the files of this checkpoint are its own",
             fix=f"Copy it back, or remove {checkpoint} to go on at the checkpoint before it. {again}",
+            place=PathPlace(manifest),
         )
     if manifest.is_file() and "trainer_state.json" not in listed_files(checkpoint):
-        raise RunDirectoryError(f"{manifest} does not list trainer_state.json: another version wrote it", fix=again)
+        raise RunDirectoryError(
+            "does not list trainer_state.json: another version wrote it", fix=again, place=PathPlace(manifest)
+        )
     check_manifest(checkpoint, names)
 
 
@@ -262,7 +266,8 @@ def _check_complete(checkpoint: Path, recipe: Recipe) -> None:
         if not any(checkpoint.glob(pattern)):
             name = pattern.replace("*", "")
             raise RunDirectoryError(
-                f"{checkpoint} has no {name}: a run that goes on without it ends elsewhere",
+                f"has no {name}: a run that goes on without it ends elsewhere",
                 fix="Copy the file back, remove the folder to go on at the checkpoint before it, or give --overwrite "
                 "to start again.",
+                place=PathPlace(checkpoint),
             )

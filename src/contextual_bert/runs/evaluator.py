@@ -20,6 +20,7 @@ from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, S
 from contextual_bert.frames import Frame
 from contextual_bert.inference import set_index
 from contextual_bert.inference.reread import reread_context
+from contextual_bert.places import PathPlace
 from contextual_bert.runs.prepared_data import check_grouping, customers_of, num_trained_by
 from contextual_bert.runs.provenance import commit, hardware
 from contextual_bert.runs.reporting import report_on
@@ -259,8 +260,9 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
     if own.is_of(table):
         if part is None and not any(len(own.rows(each)) for each in ("validation", "test")):
             raise ConfigurationError(
-                f"{directory} was trained on all rows of {recipe.data}: nothing was held out",
+                f"was trained on all rows of {recipe.data}: nothing was held out",
                 fix="Name another table with --data. Or give --part all for figures on the rows that it has learned.",
+                place=PathPlace(directory),
             )
         return own, f"evaluated: the {part or 'test'} part of the split that the run was trained with"
     if part is not None:

@@ -22,9 +22,10 @@ from contextual_bert.context.row_numbers import clock_of
 from contextual_bert.context.seasons import DATE
 from contextual_bert.data import Audit, SetTable, Split, TextTable
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import DataError, TablePlace, UnknownNameError, did_you_mean, in_message, joined
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, in_message, joined
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
+from contextual_bert.places import TablePlace
 from contextual_bert.runs.prepared_data import make_split
 from contextual_bert.runs.run_schema import (
     alike_values,

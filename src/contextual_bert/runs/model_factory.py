@@ -17,7 +17,7 @@ from contextual_bert.baselines.names import BASELINES, FITTED_BASELINES, SET_BAS
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
-from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, joined
+from contextual_bert.errors import NAME, ConfigurationError, ContextualBertError, Message, joined
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.models import (
     ContextualBertConfig,
@@ -190,7 +190,7 @@ def model_settings_in_words(recipe: Recipe) -> Generator[None]:
         if not recipe.model:
             raise
         reason = " ".join(str(error).split()).rstrip(".")
-        raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {reason}") from error
+        raise ConfigurationError(f"does not work: {reason}", setting="model", value=dict(recipe.model)) from error
 
 
 def attention_for(recipe: Recipe, ready: PreparedData) -> str:
@@ -258,16 +258,17 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
     model = ContextualBertForMaskedLM.from_pretrained(start, attn_implementation=attention)
     if recipe.conditioning != model.config.conditioning:
         raise ConfigurationError(
-            Message(
-                f"{start} was trained with {{conditioning}}, this run asks for {recipe.conditioning!r}",
-                conditioning=model.config.conditioning,
-            ),
-            fix="Give the same --conditioning, or start without --init-from.",
+            f"differs from {model.config.conditioning!r}, with which {start} was trained",
+            setting="conditioning",
+            value=recipe.conditioning,
+            fix=Message("Give the same, or start without {init_from}.", init_from=NAME),
         )
     differing = [field for field, value in recipe.model.items() if model.config.value_of(field) != value]
     if differing:
         raise ConfigurationError(
-            f"{', '.join(differing)} cannot change in a run that starts from {start}",
+            f"cannot change in a run that starts from {start}",
+            setting=differing[0],
+            value=recipe.model[differing[0]],
             fix="Leave it out.",
         )
     if recipe.set_task.retire_missing_items:

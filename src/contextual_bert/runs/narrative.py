@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.baselines.names import BASELINES, CONTEXT_AS_TEXT, FITTED_BASELINES
 from contextual_bert.conditioning import get_method
-from contextual_bert.errors import NAME, DataError, Message, TablePlace, in_message, joined
+from contextual_bert.errors import NAME, DataError, Message, in_message, joined
 from contextual_bert.evaluation import Interval, PairedRuns, Run, Scores, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean, recall_key
 from contextual_bert.evaluation.paper import PaperRow
@@ -25,6 +25,7 @@ from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.inference import set_index
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.nouns import counted
+from contextual_bert.places import TablePlace
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.training.recipe import Recipe

@@ -19,9 +19,10 @@ from contextual_bert.context.infer import Customers, numbers_of_customers
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import Message, SchemaError, TablePlace, did_you_mean, joined
+from contextual_bert.errors import Message, SchemaError, did_you_mean, joined
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.nouns import counted
+from contextual_bert.places import TablePlace
 
 NUM_EXAMPLES = 5
 # From this share of the rows on, values that the run does not know are a warning. Rare values are unknown to it, too.

@@ -27,6 +27,7 @@ from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES, Replacement
 from contextual_bert.frames import Frame
+from contextual_bert.places import PathPlace
 from contextual_bert.runs.evaluation import load_evaluation
 from contextual_bert.runs.evaluator import Evaluator, Progress
 from contextual_bert.runs.model_factory import has_context
@@ -142,10 +143,10 @@ def _importance(
     if not has_context(run.recipe):
         raise ConfigurationError(
             Message(
-                f"{run.directory} was trained with {{conditioning}}, which reads no context: there is no feature to "
-                "attribute anything to",
+                "was trained with {conditioning}, which reads no context: there is no feature to attribute anything to",
                 conditioning=run.recipe.conditioning,
             ),
+            place=PathPlace(run.directory),
             fix="Name the run of another method.",
         )
     data = load_evaluation(run, overrides=overrides, part=part, source=source, batch_size=batch_size)

@@ -20,7 +20,7 @@ from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.data import Audit, SetTable, Split, TextTable, new_split
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.splits import PARTS, ready_split
-from contextual_bert.errors import ConfigurationError, DataError, Message
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
@@ -455,11 +455,15 @@ def check_grouping(split: Split, recipe: Recipe) -> None:
     """Raise ConfigurationError where a split file is of rows that were grouped in another way than the recipe's."""
     if split.group_by != recipe.task.grouping:
         made = f"grouped by {', '.join(split.group_by)}" if split.group_by else "not grouped"
-        fix = f"Give --group-by {','.join(split.group_by)}" if split.group_by else "Leave --group-by out"
+        fix = (
+            "Give {group_by}, or make a new split." if split.group_by else "Leave {group_by} out, or make a new split."
+        )
         raise ConfigurationError(
-            f"The rows of {recipe.split} are {made}, and those of {recipe.data} "
+            f"is of rows that are {made}, and those of {recipe.data} are "
             f"{'grouped by ' + ', '.join(recipe.task.grouping) if recipe.task.grouping else 'not'}",
-            fix=f"{fix}, or make a new split.",
+            setting="split",
+            value=recipe.split,
+            fix=Message(fix, group_by=tuple(split.group_by) or NAME),
         )
 
 

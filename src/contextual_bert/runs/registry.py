@@ -21,7 +21,8 @@ from contextual_bert.baselines.names import (
     WITHOUT_BERT,
 )
 from contextual_bert.data import Split
-from contextual_bert.errors import NAME, ConfigurationError, Message, SettingPlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
+from contextual_bert.places import SettingPlace, SettingsPlace
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import DEFAULT_MODEL
@@ -93,12 +94,13 @@ def check_kind(recipe: Recipe) -> None:
     if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
         raise ConfigurationError(
-            f"{name} is for what is trained, and {recipe.conditioning!r} is not", fix="Leave it out."
+            f"is for what is trained, and {recipe.conditioning!r} is not", setting=name, fix="Leave it out."
         )
     lacks_checkpoint = recipe.task.reads_checkpoint and recipe.task.checkpoint_to_read is None
     if lacks_checkpoint and recipe.conditioning not in WITHOUT_BERT:
         raise ConfigurationError(
-            Message(f"{{checkpoint}} is missing, and {recipe.conditioning!r} needs a BERT", checkpoint=NAME),
+            f"is missing, and {recipe.conditioning!r} needs a BERT",
+            setting="checkpoint",
             allowed=f"Allowed without one: {', '.join(WITHOUT_BERT)}.",
             fix="Give its folder, its name on the Hub, or a run on texts to go on from.",
         )
@@ -251,7 +253,7 @@ def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[s
     for recipe in recipes:
         check_kind(recipe)
         if not recipe.is_held_out:
-            raise ConfigurationError(NOTHING_TO_COMPARE)
+            raise ConfigurationError(NOTHING_TO_COMPARE, place=SettingsPlace(("validation", "test")))
     names = [*dict.fromkeys(recipe.label for recipe in recipes), *others]
     if reference not in names:
         raise UnknownNameError(

@@ -44,6 +44,7 @@ from contextual_bert.manifest import (
     check_readable,
     has_manifest,
 )
+from contextual_bert.places import PathPlace
 from contextual_bert.runs.provenance import environment
 from contextual_bert.runs.registry import keeps_weights
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
@@ -227,7 +228,9 @@ def load_environment(directory: Path) -> dict[str, str]:
         made = content["environment"]
         return {"commit": made["commit"], "hardware": made["hardware"], **made}
     except (TypeError, KeyError) as error:
-        raise RunDirectoryError(f"{path} does not say what it was made with ({error})", fix="Train again.") from error
+        raise RunDirectoryError(
+            f"does not say what it was made with ({error})", fix="Train again.", place=PathPlace(path)
+        ) from error
 
 
 def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None:
@@ -266,7 +269,9 @@ def load_scores(path: Path) -> tuple[Scores, np.ndarray | None]:
     except PermissionError as error:
         raise unreadable(path, error) from error
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RunDirectoryError(f"{path} holds no scores ({error})", fix="Train again with --overwrite.") from error
+        raise RunDirectoryError(
+            f"holds no scores ({error})", fix="Train again with --overwrite.", place=PathPlace(path)
+        ) from error
 
 
 def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Predictions | None:
@@ -295,7 +300,7 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
         raise
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise RunDirectoryError(
-            f"{directory} is no complete run: {error}", fix="Train it again with --overwrite."
+            f"is no complete run: {error}", fix="Train it again with --overwrite.", place=PathPlace(directory)
         ) from error
     return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, validation)
 
@@ -352,7 +357,7 @@ def load_history(directory: Path) -> LearningCurve | None:
         raise unreadable(path, error) from error
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunDirectoryError(
-            f"{path} is no learning curve ({error})", fix="Train again with --overwrite."
+            f"is no learning curve ({error})", fix="Train again with --overwrite.", place=PathPlace(path)
         ) from error
 
 
@@ -370,21 +375,26 @@ def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
             none.
     """
     if output.exists() and not output.is_dir():
-        raise ConfigurationError(f"{output} is a file, and a run is a folder", fix="Give another --output.")
+        raise ConfigurationError(
+            "is a file, and a run is a folder", fix="Give another --output.", place=PathPlace(output)
+        )
     if is_complete(output):
         raise ConfigurationError(
-            f"{output} holds a complete run", fix="Give another --output, or --overwrite to replace it."
+            "holds a complete run", fix="Give another --output, or --overwrite to replace it.", place=PathPlace(output)
         )
     checkpoint = last_checkpoint(output)
     if checkpoint is not None and not is_resumed:
         raise ConfigurationError(
-            f"{output} holds an interrupted run", fix="Give --resume to go on with it, or --overwrite to start again."
+            "holds an interrupted run",
+            fix="Give --resume to go on with it, or --overwrite to start again.",
+            place=PathPlace(output),
         )
     foreign = [name for name in MODEL_FILES if (output / name).exists()]
     if foreign and not is_run(output):
         raise ConfigurationError(
-            f"{output} is no run directory and holds {', '.join(foreign)}, which a run would replace",
+            f"is no run directory and holds {', '.join(foreign)}, which a run would replace",
             fix="Give another --output.",
+            place=PathPlace(output),
         )
     return checkpoint
 
@@ -399,9 +409,13 @@ def check_text_start(directory: Path) -> None:
     if not is_run(directory):
         return
     if load_recipe(directory).task.has_items:
-        raise CheckpointError(f"{directory} is a run on sets of items, and these are texts", fix="Give a BERT.")
+        raise CheckpointError(
+            "is a run on sets of items, and these are texts", fix="Give a BERT.", place=PathPlace(directory)
+        )
     if holds_baseline(directory):
-        raise CheckpointError(f"{directory} is a run of a baseline, which has no BERT", fix="Give a run of a method.")
+        raise CheckpointError(
+            "is a run of a baseline, which has no BERT", fix="Give a run of a method.", place=PathPlace(directory)
+        )
 
 
 def is_run(directory: Path) -> bool:
@@ -434,15 +448,15 @@ def load_recipe(directory: Path) -> Recipe:
     """
     check_run(directory)
     if (directory / RECORD_FILE).is_file():
-        raise RunDirectoryError(f"{directory} is an export", fix="Name the run that it was made from.")
+        raise RunDirectoryError("is an export", fix="Name the run that it was made from.", place=PathPlace(directory))
     check_manifest(directory, RESULT_FILES)
     recipe = Recipe.load(directory)
     holds_model = holds_baseline(directory) or (directory / "config.json").is_file()
     if not keeps_weights(recipe) or (recipe.conditioning in BASELINES and not holds_model):
         raise RunDirectoryError(
-            f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics "
-            "are kept and no weights",
+            f"is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and no weights",
             fix="Name the run of a method.",
+            place=PathPlace(directory),
         )
     return recipe
 
@@ -515,8 +529,9 @@ def check_same_recipe(
     ]
     if differing:
         raise ConfigurationError(
-            f"{output} holds a run with other settings ({'; '.join(differing)})",
+            f"holds a run with other settings ({'; '.join(differing)})",
             fix="Give the same settings, another --output, or --overwrite to start again.",
+            place=PathPlace(output),
         )
 
 
@@ -529,9 +544,10 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
     theirs = resolved_in(output / CHECKPOINTS, "num_devices")
     if theirs is not None and theirs != num_devices:
         raise ConfigurationError(
-            f"{output} holds a run that was interrupted on {theirs} devices (processes, GPUs), and here "
+            f"holds a run that was interrupted on {theirs} devices (processes, GPUs), and here "
             f"are {num_devices}: a step would be of other rows",
             fix="Start it on as many, or give --overwrite to start again.",
+            place=PathPlace(output),
         )
 
 

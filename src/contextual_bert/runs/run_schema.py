@@ -15,8 +15,9 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data import Audit, Split
 from contextual_bert.data.checked_columns import checked_column, odd_keys
 from contextual_bert.data.splits import names_parts
-from contextual_bert.errors import ConfigurationError, DataError, Message
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.inference import placed
+from contextual_bert.places import JsonPlace, PathPlace
 from contextual_bert.training.recipe import Recipe
 
 
@@ -39,17 +40,19 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
         file: of the schema, for the message, where it is from one.
     """
     learned = recipe.task.columns
-    for feature in schema.features if schema is not None else ():
+    for index, feature in enumerate(schema.features if schema is not None else ()):
         if feature.column in learned:
-            named = f" (feature {feature.name!r})" if feature.name != feature.column else ""
+            named = f"feature {feature.name!r}"
+            place = JsonPlace(("features", index), file, words=named if file else f"the schema, {named}")
             fix = (
                 f"Train that run without it: --exclude {feature.column}."
                 if run is not None
                 else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
             )
             raise ConfigurationError(
-                f"{run or file or 'The schema'} reads {feature.column!r}{named} as context, and here it is "
-                "learned or learned from",
+                f"reads {feature.column!r} as context, and here it is learned or learned from",
+                place=PathPlace(run) if run is not None else place,
+                value=feature.column,
                 fix=fix,
             )
 
@@ -90,7 +93,9 @@ def check_brought(schema: ContextSchema | None, recipe: Recipe, *, run: str) -> 
         )
     if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(schema):
         raise ConfigurationError(
-            f"{run} was trained with another schema", fix="Leave --schema out: the run brings its own."
+            "was trained with another schema",
+            place=PathPlace(run),
+            fix=Message("Leave {schema} out: the run brings its own.", schema=NAME),
         )
     check_unlearned(schema, recipe, run=run)
 

@@ -350,8 +350,10 @@ def _check_date_formats(table: pa.Table, recipe: Recipe) -> None:
     for date_format in recipe.reading.date_formats:
         if not any(date_formats_of(column, (date_format,)) == [date_format] for column in texts):
             raise ConfigurationError(
-                f"date_formats: no column of {recipe.data} is written as {date_format!r} in each row",
-                fix="Correct --date-format, or leave it out.",
+                f"is the form of no column of {recipe.data} in each row",
+                setting="date_formats",
+                value=(date_format,),
+                fix="Correct it, or leave it out.",
             )
 
 

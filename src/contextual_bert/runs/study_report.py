@@ -12,6 +12,7 @@ from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryEr
 from contextual_bert.evaluation import Comparison, PairedRuns, Report, Run, Study, comparison_of
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.json_text import json_text
+from contextual_bert.places import PathPlace
 from contextual_bert.runs.narrative import about_unfit, about_unlearned, commonest_targets, findings
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
 from contextual_bert.runs.reporting import groups_of, provenance_of_runs
@@ -178,5 +179,6 @@ def load_report(directory: Path) -> Report:
 
 def _no_metrics(directory: Path, error: Exception) -> RunDirectoryError:
     return RunDirectoryError(
-        f"{directory / METRICS_FILE} is not what a run writes: {error!r}. Train the run again with --overwrite."
+        f"is not what a run writes: {error!r}. Train the run again with --overwrite.",
+        place=PathPlace(directory / METRICS_FILE),
     )

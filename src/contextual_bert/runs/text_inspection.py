@@ -18,9 +18,10 @@ from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data import Split
 from contextual_bert.data.answers import find_answers
 from contextual_bert.data.text_audit import joined_words
-from contextual_bert.errors import DataError, Message, in_message, joined, place_of_row
+from contextual_bert.errors import DataError, Message, in_message, joined
 from contextual_bert.evaluation import has_grades
 from contextual_bert.nouns import counted
+from contextual_bert.places import place_of_row
 from contextual_bert.runs.label_names import NUM_SHOWN, label_counts, label_names, label_warnings
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask

@@ -34,6 +34,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.warm_start import context_config
+from contextual_bert.places import PathPlace
 from contextual_bert.runs.label_names import some_labels
 from contextual_bert.runs.prepared_data import num_trained_by
 from contextual_bert.runs.run_directory import SCORES_FILE, check_text_start
@@ -191,8 +192,9 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         processor = ContextualBertProcessor.from_pretrained(task.checkpoint).with_context_as("values")
     except Exception as error:  # see load_saved
         raise CheckpointError(
-            f"{task.checkpoint}: its processor cannot be read ({first_line(error)})",
+            f"its processor cannot be read ({first_line(error)})",
             fix="Give the folder of a whole run, with processor_config.json and tokenizer.json.",
+            place=PathPlace(task.checkpoint, is_subject=False),
         ) from error
     schema = processor.schema
     if recipe.exclude:

@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from contextual_bert.pydantic_findings import wanted
 from contextual_bert.server.completion import COMPLETE, Batcher, completion_routes
 from contextual_bert.server.computations import EXPLAIN, JOINTLY, ComputationQueue, computation_routes
 from contextual_bert.server.description import description_routes
@@ -184,10 +185,10 @@ async def _validation_problem(request: Request, error: Exception) -> Response:
         InvalidValue(
             parameter=".".join(str(step) for step in each["loc"][1:] or each["loc"]),  # the first says: in the address
             value=json_excerpt(each.get("input")),
-            problem=each["msg"][:1].lower() + each["msg"][1:],
-            allowed="See /openapi.json.",
+            problem="it is missing" if each["type"] == "missing" else "it is not allowed",
+            allowed=wanted([each]),
         )
         for each in found
     ]
-    detail = "; ".join(f"{each.get('parameter')}: {each['problem']}" for each in faults)
-    return ProblemError("invalid-query", f"{detail}.", faults=faults).response(request.scope[RECORD].request_id)
+    detail = " ".join(f"{each.get('parameter')}: {each['problem']}. {each['allowed']}" for each in faults)
+    return ProblemError("invalid-query", detail, faults=faults).response(request.scope[RECORD].request_id)

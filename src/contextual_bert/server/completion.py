@@ -14,6 +14,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer
 from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.prometheus import Metrics
+from contextual_bert.server.protocol import AS_WRITTEN
 from contextual_bert.server.queueing import Job, WorkQueue
 from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings
@@ -136,13 +137,15 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
     router = APIRouter(tags=["completion"])
     top_k_about = f"Proposals a slot, more than {settings.max_top_k:,} only where each query allows so many items."
     most = max(settings.max_top_k, settings.max_values)
-    longest = round(1000 * settings.deadline_seconds)
+    longest, usual = round(1000 * settings.deadline_seconds), min(5, settings.max_top_k)
 
     @router.post(COMPLETE, response_model=Answer | list[Answer], summary="Complete one set, or many")
     async def complete(
         request: Request,
-        top_k: Annotated[int, Query(ge=1, le=most, description=top_k_about)] = min(5, settings.max_top_k),
-        deadline_milliseconds: Annotated[int, Query(ge=1, le=longest, description=DEADLINE_ABOUT)] = longest,
+        top_k: Annotated[int, Query(ge=1, le=most, description=top_k_about), AS_WRITTEN] = usual,
+        deadline_milliseconds: Annotated[
+            int, Query(ge=1, le=longest, description=DEADLINE_ABOUT), AS_WRITTEN
+        ] = longest,
     ) -> Response:
         """Propose items for every [MASK]. The body is a query, or a list of queries; so is the answer.
 

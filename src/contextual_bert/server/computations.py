@@ -19,6 +19,7 @@ from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.prometheus import Metrics
+from contextual_bert.server.protocol import AS_WRITTEN
 from contextual_bert.server.queueing import Job, WorkQueue
 from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings
@@ -117,6 +118,7 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
     longest = round(1000 * settings.computation_deadline_seconds)
     deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
     most = settings.max_completions
+    usual = min(5, most)
 
     async def answered(
         request: Request,
@@ -144,15 +146,19 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
     @router.post(JOINTLY, response_model=JointAnswer, summary="Fill all blanks of a set together")
     async def complete_jointly(
         request: Request,
-        num_completions: Annotated[int, Query(ge=1, le=most, description="Whole sets, best first.")] = min(5, most),
+        num_completions: Annotated[
+            int, Query(ge=1, le=most, description="Whole sets, best first."), AS_WRITTEN
+        ] = usual,
         diversity: Annotated[
-            int, Query(ge=1, le=settings.max_blanks, description="So many items differ between any two sets.")
+            int,
+            Query(ge=1, le=settings.max_blanks, description="So many items differ between any two sets."),
+            AS_WRITTEN,
         ] = 1,
         method: Annotated[
             Method, Query(description="How to search; auto is exact where the server's forward passes suffice.")
         ] = "auto",
-        seed: Annotated[int, Query(ge=0, le=LARGEST_SEED, description="Of the draws of gibbs.")] = 0,
-        deadline_milliseconds: Annotated[int, deadline] = longest,
+        seed: Annotated[int, Query(ge=0, le=LARGEST_SEED, description="Of the draws of gibbs."), AS_WRITTEN] = 0,
+        deadline_milliseconds: Annotated[int, deadline, AS_WRITTEN] = longest,
     ) -> Response:
         """Propose whole sets, in which the items of the blanks belong together. The body is one query.
 
@@ -183,8 +189,10 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
         item: Annotated[
             str | None, Query(max_length=LONGEST_NAME, description="What to explain; left out, the best item.")
         ] = None,
-        slot: Annotated[int, Query(ge=0, lt=settings.max_blanks, description="Which [MASK], counted from 0.")] = 0,
-        deadline_milliseconds: Annotated[int, deadline] = longest,
+        slot: Annotated[
+            int, Query(ge=0, lt=settings.max_blanks, description="Which [MASK], counted from 0."), AS_WRITTEN
+        ] = 0,
+        deadline_milliseconds: Annotated[int, deadline, AS_WRITTEN] = longest,
     ) -> Response:
         """Say what each field of the context and each item of the set did, and what others would get.
 

@@ -15,19 +15,24 @@ from contextual_bert.errors import (
     WITHHELD,
     ContextualBertError,
     DataError,
-    Key,
-    QueryPlace,
     SchemaError,
-    SettingPlace,
     UnknownNameError,
     in_python,
     rendered,
+    spelled,
 )
 from contextual_bert.inference.query_schema import existing_keys
 from contextual_bert.json_text import echoed, json_text
+from contextual_bert.places import Key, QueryPlace, SettingPlace
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST_VALUE, LONGEST_TEXT = 80, 1000  # characters
+# Setting -> what it is called where a server is started.
+_OF_THE_SERVER = {
+    "batch_size": "the queries a batch (--max-batch)",
+    "catalogue": "a catalogue (--catalogue)",
+    "max_forward_passes": "the forward passes of a query (--max-forward-passes)",
+}
 # Kind -> status, title. The kinds stand in docs/guides/serve.md.
 KINDS: dict[str, tuple[int, str]] = {
     "malformed-request": (400, "The request is not readable"),
@@ -153,9 +158,9 @@ def parameter_problem(error: Exception, parameters: Mapping[str, Any]) -> Proble
     name = error.place.name
     if name not in parameters:
         return None
-    problem = f"{error.place.text(error.value, in_python)}{error.problem}"
-    fault = InvalidValue(parameter=name, value=json_excerpt(parameters[name]), problem=problem, allowed=error.advice)
-    return ProblemError("invalid-query", str(error), faults=[fault])
+    problem = f"{error.place.text(error.value, in_http)}{spelled(error.problem, in_http)}"
+    fault = InvalidValue(parameter=name, value=json_excerpt(parameters[name]), problem=problem, allowed=_advice(error))
+    return ProblemError("invalid-query", rendered(error, in_http), faults=[fault])
 
 
 def problem_of(error: ContextualBertError, body: Any, *, sensitive: frozenset[str] = frozenset()) -> ProblemError:
@@ -179,9 +184,30 @@ def problem_of(error: ContextualBertError, body: Any, *, sensitive: frozenset[st
     if value is not None and sensitive and _may_tell(inner, error, sensitive):
         value = WITHHELD
         error = error.withheld() if is_told and not isinstance(error, UnknownNameError) else error
-    fault = InvalidValue(pointer=pointer_to(keys), value=value, problem=error.problem, allowed=error.advice)
-    detail = rendered(error, place=QueryPlace(keys).text(None, in_python))
+    fault = InvalidValue(
+        pointer=pointer_to(keys), value=value, problem=spelled(error.problem, in_http), allowed=_advice(error)
+    )
+    detail = rendered(error, in_http, place=QueryPlace(keys).text(None, in_http))
     return ProblemError("invalid-query", detail, faults=[fault])
+
+
+def in_http(name: str, value: object) -> str:
+    """Return a setting as a client knows it: a parameter of the address, or what the server was started with.
+
+    Example:
+        >>> in_http("top_k", 3), in_http("method", "auto"), in_http("catalogue", ...)
+        ('top_k=3', "method='auto'", 'a catalogue (--catalogue) when the server is started')
+    """
+    if name in _OF_THE_SERVER:
+        return f"{_OF_THE_SERVER[name]} when the server is started"
+    if value is NAME or value is ...:
+        return name
+    return in_python(name, value) if isinstance(value, str) else f"{name}={json_excerpt(value)}"
+
+
+def _advice(error: ContextualBertError) -> str:
+    """Return the sentences on allowed values and the fix, in the words of a client."""
+    return " ".join(spelled(part, in_http) for part in (error.allowed, error.fix) if part)
 
 
 def _may_tell(inner: Sequence[Key], error: ContextualBertError, sensitive: frozenset[str]) -> bool:

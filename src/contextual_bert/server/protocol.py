@@ -5,6 +5,7 @@ that the server allows. What the vocabulary, the schema or the catalogue has to 
 Answers need no model here: their types are those of the library.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, NamedTuple, cast
@@ -22,7 +23,7 @@ from pydantic import (
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.kinds.feature import SINGLE_VALUE
-from contextual_bert.errors import Key, QueryError
+from contextual_bert.errors import QueryError
 from contextual_bert.inference import query_model
 from contextual_bert.inference.queries import MASK, Request, read_request
 from contextual_bert.inference.query_schema import (
@@ -35,6 +36,7 @@ from contextual_bert.inference.query_schema import (
     context_record,
     names,
 )
+from contextual_bert.places import Key
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.settings import ServerSettings
 
@@ -140,6 +142,17 @@ class QueryReader:
         key = "locked" if query.replaced else "items"
         problem = f"the set has {num_blanks} {MASK}" + (" with the items that are not locked" if query.replaced else "")
         raise QueryError(problem, location=(row, key), fix=f"Give at most {self._settings.max_blanks}.")
+
+
+def _as_written(value: Any) -> Any:
+    """Return the text of a whole number; pydantic would read others, too, such as 1_0, +5 and 5.0."""
+    if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,17}", value) is None:
+        raise ValueError("Give a whole number, as 1 or 20 are written")
+    return value
+
+
+# Of a whole number in an address; it stands behind the limits, which OpenAPI then names.
+AS_WRITTEN = BeforeValidator(_as_written)
 
 
 def record_within(value: Any, *, most: int) -> Mapping[str, Any]:

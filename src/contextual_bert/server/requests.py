@@ -25,6 +25,7 @@ from contextual_bert.errors import (
     NonFiniteError,
     UnknownNameError,
     did_you_mean,
+    rendered,
 )
 from contextual_bert.inference.queries import Request as Query
 from contextual_bert.json_text import json_text
@@ -32,6 +33,7 @@ from contextual_bert.server.logs import EVENTS, RequestRecord
 from contextual_bert.server.middleware import RECORD
 from contextual_bert.server.problems import (
     ProblemError,
+    in_http,
     invalid_parameter,
     is_clients_fault,
     parameter_problem,
@@ -189,7 +191,7 @@ class CompletionRequest(NamedTuple):
             EVENTS.error(str(error), extra={"details": {"request_id": self.record.request_id}})
             return ProblemError("no-numbers", "The model gives NaN for this query. The server's log says why.")
         # What this model cannot do, in the library's words.
-        return ProblemError("conflict", str(error)) if isinstance(error, ConfigurationError) else error
+        return ProblemError("conflict", rendered(error, in_http)) if isinstance(error, ConfigurationError) else error
 
     def answer(self, content: Any, *, queue_seconds: float, model_seconds: float) -> Response:
         """The answer; the log is told how long it took."""

@@ -17,7 +17,7 @@ from .recipe import Recipe
 from .recipe_checks import check_recipe_settings
 from .set_completion import SetCompletion
 from .setting_checks import check_settings
-from .stored_values import checked_values
+from .stored_values import checked_values, recipe_fault
 from .task_choice import task_on_texts
 from .task_settings import TaskSettings
 from .tasks import (
@@ -66,6 +66,7 @@ __all__ = [
     "fast_dtype",
     "freeze_bert",
     "progress_bars",
+    "recipe_fault",
     "required_peft",
     "task_on_texts",
     "training_arguments",

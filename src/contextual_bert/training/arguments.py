@@ -5,7 +5,7 @@ Knows no model and no data.
 
 import atexit
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -13,14 +13,26 @@ from typing import Any, get_type_hints
 
 import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from transformers import TrainingArguments
+from transformers import SchedulerType, TrainingArguments
+from transformers.trainer_utils import IntervalStrategy, SaveStrategy
+from transformers.training_args import OptimizerNames
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.metrics import metric_key, metric_of
 from contextual_bert.memory import is_out_of_memory
+from contextual_bert.pydantic_findings import wanted
 from contextual_bert.training.devices import chosen_device, chosen_dtype
 from contextual_bert.training.setting_checks import SHARES, check_settings, check_share
 
+_WORDS: Mapping[
+    str, Iterable[SchedulerType | IntervalStrategy | OptimizerNames | SaveStrategy]
+] = {  # of fields that transformers declares as texts
+    "eval_strategy": IntervalStrategy,
+    "logging_strategy": IntervalStrategy,
+    "lr_scheduler_type": SchedulerType,
+    "optim": OptimizerNames,
+    "save_strategy": SaveStrategy,
+}
 # A value must have its field's type: pydantic turns no text into a number.
 _AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
@@ -205,7 +217,9 @@ def refusals_in_words(settings: Mapping[str, Any]) -> Generator[None]:
     except (ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
         if not settings or is_out_of_memory(error):
             raise
-        raise ConfigurationError(f"The training settings {dict(settings)} do not work: {error}") from error
+        raise ConfigurationError(
+            f"does not work: {' '.join(str(error).split())}", setting="training", value=dict(settings)
+        ) from error
 
 
 def check_settings_of_trainer(settings: Mapping[str, Any]) -> None:
@@ -217,15 +231,15 @@ def check_settings_of_trainer(settings: Mapping[str, Any]) -> None:
         >>> check_settings_of_trainer({"num_train_epochs": 3})
     """
     known = get_type_hints(ContextualTrainingArguments)
-    choices = {each.name: list(each.metadata.get("choices") or ()) for each in fields(ContextualTrainingArguments)}
+    choices = {
+        each.name: [*(each.metadata.get("choices") or (word.value for word in _WORDS.get(each.name, ())))]
+        for each in fields(ContextualTrainingArguments)
+    }
     for name, value in settings.items():
         try:
             TypeAdapter(known[name], config=_AS_GIVEN).validate_python(value)
         except ValidationError as error:
-            reasons = dict.fromkeys(reason["msg"].removeprefix("Input should be ") for reason in error.errors())
-            raise ConfigurationError(
-                "is not allowed", setting=name, value=value, fix=f"Give {' or '.join(reasons)}."
-            ) from error
+            raise ConfigurationError("is not allowed", setting=name, value=value, fix=wanted(error.errors())) from error
         if choices[name] and value is not None and value not in choices[name]:
             raise ConfigurationError(
                 "is unknown", setting=name, value=value, allowed=did_you_mean(value, choices[name])

@@ -15,14 +15,11 @@ from contextual_bert import context, training
 from contextual_bert.context.limits import MAX_BUCKETS, MAX_CATEGORIES, MIN_CUSTOMERS
 from contextual_bert.data.policies import SetPolicy
 from contextual_bert.data.read_settings import ReadSettings
-from contextual_bert.errors import (
-    ConfigurationError,
-    RunDirectoryError,
-    UnknownNameError,
-)
+from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, shown
 from contextual_bert.json_text import read_json_object
 from contextual_bert.manifest import RECIPE_FILE, RECIPE_FORMAT, check_has_recipe, check_recipe_format
 from contextual_bert.options import CONTEXT, MAIN, SETS, SPLIT, TEXTS, TRAINING, Option
+from contextual_bert.places import JsonPlace, PathPlace
 from contextual_bert.training.task_choice import settings_of_kind
 from contextual_bert.training.tasks import (
     AnyTextTask,
@@ -337,7 +334,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.data), str | PathLike):
             raise ConfigurationError(
-                f"data is a {type(self.data).__name__}, and a recipe holds plain values",
+                f"is a {type(self.data).__name__}, and a recipe holds plain values",
+                setting="data",
                 fix="Give a path, or a name for a table in memory and the table itself to run: "
                 "run(Recipe(data='orders', ...), output, table=frame).",
             )
@@ -404,7 +402,7 @@ class Recipe:
             ConfigurationError: the recipe is for texts.
         """
         if not self.task.has_items:
-            raise ConfigurationError(f"{self.data} is a table of texts, and this is for sets of items.")
+            raise ConfigurationError("is a table of texts, and this is for sets of items", place=PathPlace(self.data))
         return cast(SetCompletion, self.task)
 
     @property
@@ -415,7 +413,7 @@ class Recipe:
             ConfigurationError: the recipe is for sets.
         """
         if self.task.has_items:
-            raise ConfigurationError(f"{self.data} is a table of sets of items, and this is for texts.")
+            raise ConfigurationError("is a table of sets of items, and this is for texts", place=PathPlace(self.data))
         return cast(AnyTextTask, self.task)
 
     def changed(self, **values: Any) -> Self:
@@ -469,11 +467,11 @@ class Recipe:
         check_recipe_format(values.pop("format", None))
         lacking = [name for name in ("data", "task") if name not in values]
         if lacking:
-            raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete", fix="Train again.")
+            raise training.recipe_fault("it is missing, and the recipe is incomplete", (lacking[0],))
         values["task"] = _stored_task(values["task"])
         if values.get("reading") is not None:
             values["reading"] = ReadSettings(
-                **training.checked_values(ReadSettings, values["reading"], place="reading.")
+                **training.checked_values(ReadSettings, values["reading"], keys=("reading",))
             )
         return cls(**training.checked_values(cls, values))
 
@@ -489,8 +487,14 @@ class Recipe:
         content = read_json_object(path, what="recipe")
         found = content.get("recipe", content)
         if not isinstance(found, dict):
-            raise RunDirectoryError(f"{path} holds no recipe", fix="Train again.")
-        return cls.from_dict(cast("dict[str, Any]", found))
+            raise RunDirectoryError("holds no recipe", fix="Train again.", place=PathPlace(path))
+        try:
+            return cls.from_dict(cast("dict[str, Any]", found))
+        except RunDirectoryError as error:
+            if not isinstance(error.place, JsonPlace):
+                raise
+            outer = ("recipe",) if found is not content else ()
+            raise error.at(JsonPlace((*outer, *error.place.inner), str(path))) from error
 
 
 def _stored_task(content: Any) -> TaskSettings:
@@ -500,16 +504,17 @@ def _stored_task(content: Any) -> TaskSettings:
         RunDirectoryError: no task, an unknown kind or key, or a value of another type.
     """
     if not isinstance(content, Mapping):
-        raise RunDirectoryError(f"The recipe has task={content!r:.80}, which is no record", fix="Train again.")
+        raise training.recipe_fault(f"{shown(content)} is no record", ("task",), value=content)
     values = dict(cast("Mapping[str, Any]", content))
+    name = values.pop("kind", None)
     try:
-        kind = settings_of_kind(values.pop("kind", None))
+        kind = settings_of_kind(name)
     except UnknownNameError as error:
-        raise RunDirectoryError(f"The recipe has an unknown task. {error}") from error
+        raise training.recipe_fault(error.problem, ("task", "kind"), value=name, fix=error.advice) from error
     if isinstance(values.get("policy"), Mapping):
-        values["policy"] = SetPolicy(**training.checked_values(SetPolicy, values["policy"], place="task.policy."))
-    checked = training.checked_values(kind, values, place="task.")
+        values["policy"] = SetPolicy(**training.checked_values(SetPolicy, values["policy"], keys=("task", "policy")))
+    checked = training.checked_values(kind, values, keys=("task",))
     needed = [each.name for each in fields(kind) if each.init and each.default is each.default_factory is MISSING]
     if lacking := [name for name in needed if name not in checked]:
-        raise RunDirectoryError(f"The recipe lacks task.{lacking[0]}: it is incomplete", fix="Train again.")
+        raise training.recipe_fault("it is missing, and the recipe is incomplete", ("task", lacking[0]))
     return kind(**checked)

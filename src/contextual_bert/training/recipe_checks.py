@@ -6,15 +6,9 @@ from typing import cast
 from contextual_bert import data, evaluation  # they import numpy when used: a value that is not allowed comes first
 from contextual_bert.baselines.names import BASELINES
 from contextual_bert.conditioning.registry import METHODS
-from contextual_bert.errors import (
-    NAME,
-    ConfigurationError,
-    Message,
-    SettingPlace,
-    UnknownNameError,
-    did_you_mean,
-)
+from contextual_bert.errors import NAME, ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.options import check_declared
+from contextual_bert.places import SettingPlace
 from contextual_bert.training.recipe import (
     BEST_METRIC,
     READY_PARTS,
@@ -34,7 +28,9 @@ def check_recipe_settings(recipe: Recipe) -> None:
     check_declared(recipe)
     if not isinstance(cast(object, recipe.task), TaskSettings):
         raise ConfigurationError(
-            f"task={recipe.task!r:.80} is no task",
+            "is no task",
+            setting="task",
+            value=recipe.task,
             fix="Give one, such as SetCompletion(items='items').",
         )
     check_conditioning(recipe.conditioning, task=recipe.task)
@@ -87,7 +83,9 @@ def check_recipe_settings(recipe: Recipe) -> None:
     both = [name for name in recipe.sensitive if name in recipe.exclude]
     if both:
         raise ConfigurationError(
-            f"the column {both[0]!r} is excluded, so no feature of it can be sensitive",
+            Message(f"names {both[0]!r}, which {{exclude}} leaves out", exclude=NAME),
+            setting="sensitive",
+            value=(both[0],),
             fix="Leave one of the two out.",
         )
     if recipe.lora and recipe.trained_weights != "lora":
@@ -181,6 +179,10 @@ def _check_parts(recipe: Recipe, lost: list[str]) -> None:
                 value=ready[name],
                 fix="Give one of them.",
             )
-    paths = [recipe.data, *(ready[name] for name in ("validation_data", "test_data") if name in ready)]
-    if len(set(paths)) < len(paths):
-        raise ConfigurationError(f"One file is named for two parts: {', '.join(paths)}", fix="Give each part its own.")
+    seen = {recipe.data: "the training part"}
+    for name in ("validation_data", "test_data"):
+        if name in ready and ready[name] in seen:
+            problem = f"is the file of {seen[ready[name]]}, too"
+            raise ConfigurationError(problem, setting=name, value=ready[name], fix="Give each part its own.")
+        if name in ready:
+            seen[ready[name]] = f"the {name.removesuffix('_data')} part"

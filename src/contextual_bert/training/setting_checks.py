@@ -12,8 +12,9 @@ from typing import Annotated, Any, get_args
 
 from contextual_bert import training
 from contextual_bert.conditioning.registry import METHODS
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, did_you_mean
 from contextual_bert.options import MAIN, SETS, TRAINING, Option, declared_options
+from contextual_bert.places import SettingPlace
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training.task_settings import TaskSettings
 from contextual_bert.training.trainer_fields import trainer_fields
@@ -134,14 +135,20 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     """
     for name, value in settings.items():
         if name in OWN_SETTINGS:
-            raise ConfigurationError(
-                f"{name!r} is not a setting of its own here", fix=f"Give {OWN_SETTINGS[name]} instead."
-            )
+            own = OWN_SETTINGS[name]
+            fix = Message(f"Give {{{own}}} in its place.", **{own: value if own == "seed" else ...})
+            raise ConfigurationError("is set elsewhere", place=SettingPlace(name, of="training"), value=value, fix=fix)
         if name in FIXED:
-            raise ConfigurationError(f"{name!r} changes nothing here, or what must not be changed", fix="Leave it out.")
+            raise ConfigurationError(
+                "changes nothing here, or what must not be changed",
+                place=SettingPlace(name, of="training"),
+                value=value,
+                fix="Leave it out.",
+            )
         check_value(name, value)
         if name not in trainer_fields():
-            raise ConfigurationError(f"No training setting {name!r}", allowed=did_you_mean(name, trainer_fields()))
+            place, known = SettingPlace(name, of="training"), did_you_mean(name, trainer_fields())
+            raise ConfigurationError("is no training setting", place=place, value=value, allowed=known)
         if type(value) not in PLAIN.get(name, ()):
             training.check_settings_of_trainer({name: value})
 
@@ -184,7 +191,9 @@ def check_lora(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if name not in LORA_SETTINGS:
-            raise ConfigurationError(f"No setting {name!r} of LoRA", allowed=did_you_mean(name, LORA_SETTINGS))
+            place = SettingPlace(name, of="lora")
+            known = did_you_mean(name, LORA_SETTINGS)
+            raise ConfigurationError("is no setting of LoRA", place=place, value=value, allowed=known)
         if name == "rank" and not (is_number and isinstance(value, int) and value >= 1):
             raise ConfigurationError(
                 "is not allowed", setting="rank", value=value, fix="Give 1 or more, a whole number."
@@ -203,12 +212,16 @@ def check_fields(model: Mapping[str, Any], *, task: TaskSettings) -> None:
         >>> check_fields({"hidden_size": 256}, task=SetCompletion(items="items"))
     """
     free = [*task.model_fields, *(setting for method in METHODS for setting in METHODS.settings_of(method))]
-    for name in model:
+    for name, value in model.items():
+        place = SettingPlace(name, of="model")
         if name in SHARES:
-            raise ConfigurationError(f"{name!r} is a setting of the training", fix="Give it there, not to the model.")
+            fix = Message("Give {training}.", training={name: value})
+            raise ConfigurationError("is a setting of the training", place=place, value=value, fix=fix)
         if name not in free:
             raise ConfigurationError(
-                f"{name!r} is no field of a model's config that can be set for {task.noun}",
+                f"is no field of a model's config that can be set for {task.noun}",
+                place=place,
+                value=value,
                 allowed=did_you_mean(name, free),
                 fix="Leave it out. What else a config has follows from the recipe, its data or its checkpoint.",
             )

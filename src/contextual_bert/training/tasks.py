@@ -117,7 +117,8 @@ class TextTask(TaskSettings):
         """
         if self.checkpoint is None:
             raise ConfigurationError(
-                Message("{checkpoint} is missing: a BERT is needed, and none is named", checkpoint=NAME),
+                "is missing: a BERT is needed, and none is named",
+                setting="checkpoint",
                 fix="Give its folder, its name on the Hub, or a run on texts to go on from.",
             )
         return self.checkpoint
@@ -165,7 +166,8 @@ class TextTask(TaskSettings):
             )
         if "masks_per_set" in training:
             raise ConfigurationError(
-                Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
+                "is for sets of items",
+                setting="masks_per_set",
                 fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
             )
         if trained_weights != "all" and self.is_from_scratch:

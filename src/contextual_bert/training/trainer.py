@@ -16,8 +16,9 @@ from transformers.trainer_utils import IntervalStrategy, PredictionOutput
 from contextual_bert.context import ContextEncoder
 from contextual_bert.context.encoding import rarely_missing
 from contextual_bert.data import DroppedContext, SequenceDataset
-from contextual_bert.errors import ConfigurationError, Message, SettingPlace, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
+from contextual_bert.places import SettingPlace
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.epochs import ChangesByEpoch, MaskEpoch
 from contextual_bert.training.objectives import (

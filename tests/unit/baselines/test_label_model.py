@@ -205,7 +205,9 @@ def test_components_are_dropped_in_training_only(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_settings_that_cannot_work_are_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"Unknown conditioning 'conat'.*Did you mean 'concat'"):
+    with pytest.raises(
+        ConfigurationError, match=r"conditioning='conat' is unknown to a baseline.*Did you mean 'concat'"
+    ):
         model_for(name, conditioning="conat")
     with pytest.raises(ConfigurationError, match="needs features in layout"):
         model_for(name, conditioning="concat")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from contextual_bert.errors import ConfigurationError, QueryPlace, UnknownNameError
+from contextual_bert.errors import ConfigurationError, UnknownNameError
+from contextual_bert.places import QueryPlace
 from contextual_bert_cli.option_values import amount_of, condition_of
 from contextual_bert_cli.records import at_options
 
@@ -49,7 +50,7 @@ def test_what_is_no_condition(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("price<=cheap", "'cheap' is no number"), ("stock=a||b", "names an empty value")]
+    ("text", "said"), [("price<=cheap", "'cheap', which is no number"), ("stock=a||b", "names an empty value")]
 )
 def test_a_faulty_value(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):

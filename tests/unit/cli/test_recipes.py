@@ -25,14 +25,16 @@ def test_files_that_an_editor_marked_as_utf_8_are_read(tmp_path: Path) -> None:
 
 def test_half_a_character_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text('{"items": ["coat"]}\n{"items": ["\\ud800"]}\n', encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"queries.jsonl, line 2 has .*d800.*, half of a character"):
+    with pytest.raises(ConfigurationError, match=r"queries.jsonl, line 2: .*d800.* is half of a character"):
         read_queries(tmp_path / "queries.jsonl")
 
 
 def test_a_name_that_comes_twice_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"--context names 'sex' more than once. Give it once."):
+    with pytest.raises(
+        ConfigurationError, match=r"--context: the name 'sex' stands in one object more than once. Give it once."
+    ):
         read_context('{"sex": "f", "age": 3, "sex": "m"}')
-    with pytest.raises(ConfigurationError, match="names 'a' more than once"):
+    with pytest.raises(ConfigurationError, match="the name 'a' stands in one object more than once"):
         read_context('{"nested": {"a": 1, "a": 2}}')
 
 

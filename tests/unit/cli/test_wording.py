@@ -25,7 +25,7 @@ from contextual_bert_cli.wording import option_of
         ("weight_decay", "x", "--set weight_decay=x"),
         ("field_dropout", 0.1, "--set field_dropout=0.1"),
         ("field_dropout", NAME, "field_dropout"),
-        ("lora", {"rank": 4}, "--lora"),
+        ("lora", {"rank": 4}, "--lora rank=4"),
         ("label", "my label", "--label 'my label'"),
         ("--format", "xml", "--format xml"),
         ("num_customers", 9, "num_customers=9"),

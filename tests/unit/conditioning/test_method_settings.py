@@ -94,7 +94,7 @@ def test_without_settings_the_defaults_hold_and_none_is_stored() -> None:
     ("fields", "error", "message"),
     [
         ({"direction": "upp"}, ConfigurationError, r"direction='upp' is unknown\. Did you mean 'up'"),
-        ({"strength": "much"}, ConfigurationError, r"strength='much' is not allowed. Input should be a valid number"),
+        ({"strength": "much"}, ConfigurationError, r"strength='much' is not allowed. Give a number"),
         ({"attribute_start": "ones"}, ConfigurationError, "attribute_start is for conditioning='multi_attribute', and"),
         ({"strenght": 2.0}, ConfigurationError, "has no field 'strenght'. Did you mean 'strength'"),
         ({"conditioning_settings": {"strenght": 2.0}}, UnknownNameError, "'shift' has no setting 'strenght'. Did you"),

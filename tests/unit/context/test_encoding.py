@@ -242,12 +242,12 @@ def test_rows_are_chosen_by_number_mask_or_slice(schema, table):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"age": "old"}, "row 2, column 'age': 'old' is a str, not a number"),
-        ({"age": True}, "row 2, column 'age': True is a bool, not a number"),
+        ({"age": "old"}, "row 2, column 'age': 'old' is a string, not a number"),
+        ({"age": True}, "row 2, column 'age': True is a truth value, not a number"),
         ({"age": [3]}, "row 2, column 'age'"),
         ({"age": float("inf")}, "row 2, column 'age': inf is not a finite number"),
         ({"state": ["CA"]}, "row 2, column 'state': .*not a single value"),
-        ({"brands": "acme"}, "row 2, column 'brands': 'acme' is a str, not a list"),
+        ({"brands": "acme"}, "row 2, column 'brands': 'acme' is a string, not a list"),
         ({"brands": [["acme"]]}, "row 2, column 'brands': .*not a single value"),
         ({"brands": {"acme": 1}}, "row 2, column 'brands': .*not a list"),
         ({"photo": [1.0]}, r"row 2, column 'photo': the vector has shape \(1,\), not \(2,\)"),

@@ -96,7 +96,7 @@ def test_context_is_read_from_printed_lists_at_training_and_at_asking() -> None:
     for name, values in rows.items():
         assert values.tolist() == asked[name].tolist()
     assert encode_table(schema, lists).tensors["brands"].tolist() == rows["brands"].tolist()
-    with pytest.raises(DataError, match="is a str, not a vector"):
+    with pytest.raises(DataError, match="is a string, not a vector"):
         encode_records(schema, [{"photo": "[0.1 ... 0.9]"}])
 
 

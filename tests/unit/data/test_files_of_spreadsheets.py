@@ -9,7 +9,8 @@ import pytest
 from contextual_bert.data import ReadSettings, SetPolicy, group_rows, read_sets, read_table, reading_lines
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import rows_of_file
-from contextual_bert.errors import ConfigurationError, DataError, place_of_row
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.places import place_of_row
 
 
 def written(tmp_path: Path, content: bytes | str, name: str = "shop.csv") -> Path:

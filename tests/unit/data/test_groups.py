@@ -10,7 +10,8 @@ import pytest
 from contextual_bert.data import Groups, SetPolicy, group_rows, read_sets, split_by_row
 from contextual_bert.data.checked_columns import checked_column, guessed_group
 from contextual_bert.data.splits import Split
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, TablePlace, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+from contextual_bert.places import TablePlace
 
 LONG = pa.table(
     {

@@ -96,7 +96,7 @@ def test_what_the_mark_does_not_allow_is_an_error_with_its_place(tmp_path: Path)
     with pytest.raises(DataError, match=r"'1\.5' is not a number with the decimal mark ','") as caught:
         encode_table(schema, pa.table({"price": ["3,5", "1.5"]}))
     assert (caught.value.row, caught.value.column) == (1, "price")
-    with pytest.raises(DataError, match=r"'1\.5' is a str, not a number with the decimal mark ','"):
+    with pytest.raises(DataError, match=r"'1\.5' is a string, not a number with the decimal mark ','"):
         encode_records(schema, [{"price": "1.5"}])
     with pytest.raises(ConfigurationError, match=r"decimal=';' is not allowed. Allowed: '\.' and ','"):
         ReadSettings(decimal=";")  # pyright: ignore[reportArgumentType]

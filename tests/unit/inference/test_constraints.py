@@ -209,10 +209,10 @@ def test_the_reason_names_the_constraint_that_took_the_last_item() -> None:
 
 
 FAULTS: list[tuple[Any, type[ContextualBertError], tuple[int | str, ...], str]] = [
-    ({"max_price": -1}, QueryError, ("max_price",), "-1 is not allowed: .*greater than or equal to 0"),
-    ({"max_price": "ten"}, QueryError, ("max_price",), "'ten' is not allowed: input should be a valid number"),
+    ({"max_price": -1}, QueryError, ("max_price",), "-1 is not allowed. Give 0 or more"),
+    ({"max_price": "ten"}, QueryError, ("max_price",), "'ten' is not allowed. Give a number"),
     ({"max_price": True}, QueryError, ("max_price",), "True is not allowed"),
-    ({"budget": float("nan")}, QueryError, ("budget",), "nan is not allowed: input should be a finite number"),
+    ({"budget": float("nan")}, QueryError, ("budget",), "nan is not allowed. Give a finite number"),
     ({"in_stock": 1}, QueryError, ("in_stock",), "1 is neither true nor false"),
     ({"owned": "parka"}, QueryError, ("owned",), "'parka' is not a list of items. Give a list: \"owned\""),
     ({"owned": ["parka", {}]}, QueryError, ("owned", 1), ""),

@@ -139,7 +139,7 @@ def test_samples_and_answers_hear_the_context(checkpoint: Path, processor: Conte
     assert len({tuple(texts) for texts in drawn}) == 3
     guided = sample_texts(model, processor, context=KNOWN, num_samples=50, sampling=TextSampling(guidance=3))
     assert guided != drawn[0]
-    with pytest.raises(ConfigurationError, match=r"asked for has 17 tokens.*The model reads 15"):
+    with pytest.raises(ConfigurationError, match=r"is 17 tokens.*the model reads 15. Ask for 13"):
         sample_texts(model, processor, context=KNOWN, prompt=15)
     questions = QuestionAnsweringPipeline(
         model_of(ContextualBertForQuestionAnswering, checkpoint), processor, max_answer_tokens=2

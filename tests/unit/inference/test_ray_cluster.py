@@ -150,7 +150,7 @@ def test_without_ray_it_says_what_to_install(
         ({"num_workers": 0}, "num_workers=0 is not allowed. Give 1 or more"),
         ({"device": "mps"}, "device='mps' on Ray. Known: auto, cpu, cuda"),
         ({"device": "cud"}, "Did you mean 'cuda'"),
-        ({"address": "ray://head:10001"}, "ray://head:10001 is the address of a Ray client.*'auto'"),
+        ({"address": "ray://head:10001"}, "ray_address='ray://head:10001' is the address of a Ray client.*'auto'"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(fields: dict[str, Any], words: str) -> None:
@@ -163,10 +163,10 @@ def test_an_address_where_nobody_answers_is_named(monkeypatch: pytest.MonkeyPatc
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(ConfigurationError, match=f"No Ray cluster answers at {address}.*ray start --head"):
+    with pytest.raises(ConfigurationError, match=f"ray_address='{address}' answers nothing.*ray start --head"):
         ray_cluster.connected(RayCluster(address=address)).__enter__()
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
-    with pytest.raises(ConfigurationError, match="ray://head:10001 is the address of a Ray client"):
+    with pytest.raises(ConfigurationError, match="ray_address='ray://head:10001' is the address of a Ray client"):
         ray_cluster.connected(RayCluster()).__enter__()
 
 

@@ -40,7 +40,9 @@ def with_field(name: str, value: Any) -> Callable[[Any], Any]:
 def test_another_number_of_blocks_is_refused(folder: Path, change: int) -> None:
     number = json.loads((folder / "config.json").read_text())["num_hidden_layers"]
     edit(folder / "config.json", with_field("num_hidden_layers", number + change))
-    with pytest.raises(RunDirectoryError, match=r"The weights in .* (lack|have, beside those of the model,) bert\.enc"):
+    with pytest.raises(
+        RunDirectoryError, match=r"(lacks weights of the model|has weights that the model does not), bert\.enc"
+    ):
         CompletionPipeline.from_pretrained(folder)
 
 
@@ -55,7 +57,7 @@ def test_weights_that_are_superfluous_are_refused(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights["bert.encoder.layer.9.output.dense.weight"] = next(iter(weights.values())).clone()
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(RunDirectoryError, match=r"have, beside those of the model, bert\.encoder\.layer\.9"):
+    with pytest.raises(RunDirectoryError, match=r"has weights that the model does not, bert\.encoder\.layer\.9"):
         CompletionPipeline.from_pretrained(folder)
 
 
@@ -71,7 +73,7 @@ def vocabulary_with(change: Callable[[dict[str, int]], None]) -> Callable[[Any],
     ("change", "problem"),
     [
         (lambda ids: ids.update({[*ids][5]: ids[[*ids][4]]}), "have the same id"),
-        (lambda ids: ids.update({[*ids][5]: None}), "is None, no whole number"),
+        (lambda ids: ids.update({[*ids][5]: None}), "None is no whole number"),
         (lambda ids: ids.update({"one more": len(ids)}), "items and its model"),
         (lambda ids: ids.pop([*ids][-1]), "items and its model"),
     ],

@@ -162,7 +162,7 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
     [
         ({"prompt": "word1 word2"}, ConfigurationError, r"has no \[MASK\], so there is nothing to draw"),
         ({"prompt": 0}, ConfigurationError, "nothing to draw"),
-        ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: ask for fewer"),
+        ({"prompt": 511}, ConfigurationError, "513 tokens.*the model reads 512. Ask for 510"),
         ({"num_samples": 0}, ConfigurationError, "num_samples=0 is not allowed. Give a whole number, 1 or more"),
         ({"num_samples": "3"}, ConfigurationError, "num_samples='3' is not allowed. Give a whole number"),
         ({"prompt": "a\ud800 [MASK]"}, DataError, "row 1, column 'text': .*d800.*half of a character"),

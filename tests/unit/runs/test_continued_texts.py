@@ -111,7 +111,9 @@ def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[
     recipe = going_on(recipe, corpora["multi_attribute"], label="verdict")
     work = prepare(recipe)
     for name in ("none", "film", "bert_context_as_text", "bert_concat_word"):
-        with pytest.raises(ConfigurationError, match=rf"conditioning='multi_attribute', and this asks for '{name}'"):
+        with pytest.raises(
+            ConfigurationError, match=rf"conditioning='{name}' differs from 'multi_attribute', with which"
+        ):
             work.check(replace(recipe, conditioning=name))
     work.check(replace(recipe, conditioning="ngrams"))
     for field, value in (("num_extra_layers", 3), ("attribute_start", "paper")):

@@ -64,7 +64,7 @@ def test_a_run_learns_it_reports_on_it_and_knows_it_again(tiny_recipe: Recipe, t
 
 def test_a_task_that_nobody_registered_is_named(tiny_recipe: Recipe) -> None:
     content = {**tiny_recipe.to_dict(), "task": {"kind": "sized", "items": "items"}}
-    with pytest.raises(RunDirectoryError, match=r"No task 'sized'. Known: .*, sized_completion, tagging"):
+    with pytest.raises(RunDirectoryError, match=r"task.kind: No task 'sized'. Known: .*, sized_completion, tagging"):
         Recipe.from_dict(content)
 
 

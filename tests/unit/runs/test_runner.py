@@ -296,8 +296,8 @@ def test_items_that_the_new_table_lacks_are_retired(finished: Path, outfits: Pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"conditioning": "concat"}, "trained with conditioning='global_state_update', this run asks for 'concat'"),
-        ({"model": {"hidden_size": 32}}, "hidden_size cannot change"),
+        ({"conditioning": "concat"}, "conditioning='concat' differs from 'global_state_update', with which"),
+        ({"model": {"hidden_size": 32}}, "hidden_size=32 cannot change"),
         ({"schema": {"features": [{"kind": "categorical", "name": "gender", "values": ["x"]}]}}, "another schema"),
     ],
 )

@@ -120,7 +120,7 @@ def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline
         (f"{EXPLAIN}?", [], "", "a list of queries"),
         (f"{EXPLAIN}?", "hat", "", "not a query"),
         (f"{JOINTLY}?", {"itmes": []}, "/itmes", "unknown key"),
-        (f"{JOINTLY}?", {"items": [], "context": {"age": "old"}}, "/context/age", "'old' is a str"),
+        (f"{JOINTLY}?", {"items": [], "context": {"age": "old"}}, "/context/age", "'old' is a string"),
         (f"{EXPLAIN}?", {"items": [], "context": {"agee": 3}}, "/context/agee", "agee"),
         (
             f"{EXPLAIN}?",
@@ -129,8 +129,12 @@ def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline
             "the catalogue has no attribute 'colour'",
         ),
         (f"{EXPLAIN}?", {"items": [], "allow": ["hat"]}, "", "permits 1 items"),
-        (f"{JOINTLY}?num_completions=21&", QUERY, "num_completions", "less than or equal to 20"),
-        (f"{JOINTLY}?diversity=9&", QUERY, "diversity", "less than or equal to 8"),
+        (f"{JOINTLY}?num_completions=21&", QUERY, "num_completions", "20 or less"),
+        *(
+            (f"{JOINTLY}?num_completions={text}&", QUERY, "num_completions", "Give a whole number, as 1 or 20")
+            for text in ("1_0", "%2B5", "5.0", "05", "%205")
+        ),
+        (f"{JOINTLY}?diversity=9&", QUERY, "diversity", "8 or less"),
         (f"{JOINTLY}?method=best&", QUERY, "method", "'auto', 'exact', 'beam' or 'gibbs'"),
         (f"{JOINTLY}?deadline_milliseconds=30001&", QUERY, "deadline_milliseconds", "30000"),
         (f"{EXPLAIN}?item=coatt&", single, "item", "item='coatt' is no item that the model knows"),
@@ -138,7 +142,7 @@ def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline
         (f"{EXPLAIN}?item=hat&", single, "item", "item='hat' is not permitted"),
         (f"{EXPLAIN}?slot=1&", single, "slot", "slot=1 asks for [MASK] number 2, and the set has 1"),
         (f"{EXPLAIN}?slot=1&", {"items": []}, "slot", "the set has 1"),
-        (f"{EXPLAIN}?slot=8&", single, "slot", "less than 8"),
+        (f"{EXPLAIN}?slot=8&", single, "slot", "below 8"),
         (f"{EXPLAIN}?item={'x' * 2000}&", single, "item", "is no item that the model knows"),
         (f"{EXPLAIN}?item={'x' * 2001}&", single, "item", "at most 2000"),
     ]
@@ -149,7 +153,7 @@ def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline
 
     for (address, body, place, problem), response in zip(asked, asyncio.run(run()), strict=True):
         found = fault_of(response)
-        assert (found[0], problem in found[1]) == (place, True), (address, body, found)
+        assert (found[0], problem in f"{found[1]}. {found[2]}") == (place, True), (address, body, found)
 
 
 def test_passes_that_do_not_suffice_are_the_clients_wish(tools: Any, pipeline: CompletionPipeline) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from contextual_bert.errors import QueryError
+from contextual_bert.errors import Message, QueryError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.server import ServerSettings
-from contextual_bert.server.problems import KINDS
+from contextual_bert.server.problems import KINDS, problem_of
 from contextual_bert.server.protocol import QueryReader
 
 SMALL = ServerSettings(max_body_bytes=2000, max_queries=3, max_set_length=4, max_blanks=2, max_top_k=7)
@@ -383,3 +383,10 @@ def test_malformed_requests_leave_nothing_behind(tools: Any, pipeline: Completio
     assert statuses <= {200, 400, 422}
     assert {400, 422} <= statuses
     assert grown < 200_000
+
+
+def test_a_setting_of_the_server_is_told_in_words_of_a_client() -> None:
+    error = QueryError("it needs a catalogue", location=("where",), fix=Message("Give {catalogue}.", catalogue=...))
+    document = problem_of(error, {"where": {"price": 3}}).document("1")
+    assert document["errors"][0]["allowed"] == "Give a catalogue (--catalogue) when the server is started."
+    assert "=..." not in document["detail"]

@@ -105,7 +105,7 @@ def test_lora_starts_where_the_model_is_and_merges(method_name: str, batch: dict
         ({"alpha": 0}, "alpha=0 is not allowed. Give a number above 0"),
         ({"alpha": "8"}, "alpha='8'"),
         ({"dropout": 1}, "dropout=1 is not allowed. Give a share"),
-        ({"rnk": 4}, "'rnk' of LoRA. Did you mean 'rank'"),
+        ({"rnk": 4}, "rnk.* is no setting of LoRA. Did you mean 'rank'"),
     ],
 )
 def test_settings_that_no_lora_has(settings: dict[str, Any], words: str) -> None:

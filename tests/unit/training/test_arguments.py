@@ -71,14 +71,14 @@ def test_of_an_unknown_device() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("weight_decay", "x", "Give a valid number"),
-        ("weight_decay", True, "Give a valid number"),
-        ("max_steps", 1.5, "Give a valid integer"),
-        ("torch_compile", 1, "Give a valid boolean"),
-        ("report_to", 3, "Give a valid string or a valid list"),
-        ("save_total_limit", "all", "Give a valid integer"),
+        ("weight_decay", "x", "Give a number"),
+        ("weight_decay", True, "Give a number"),
+        ("max_steps", 1.5, "Give a whole number"),
+        ("torch_compile", 1, "Give true or false"),
+        ("report_to", 3, "Give a string or a list"),
+        ("save_total_limit", "all", "Give a whole number"),
         ("gradient_accumulation_steps", 0, "Give a number above 0"),
-        ("gradient_accumulation_steps", 1.5, "Give a valid integer"),
+        ("gradient_accumulation_steps", 1.5, "Give a whole number"),
         ("num_train_epochs", True, "Give a number above 0"),
         ("weight_decay", -0.1, "Give 0 or more"),
         ("max_grad_norm", float("inf"), "Give 0 or more"),
@@ -86,6 +86,7 @@ def test_of_an_unknown_device() -> None:
         ("max_steps", 0, "Give 1 or more, or leave it out"),
         ("adam_beta1", 2, "Give a share, a number from 0 to below 1"),
         ("train_sampling_strategy", "randm", r"Did you mean 'random'\?"),
+        ("lr_scheduler_type", "cosin", r"Did you mean 'cosine'\?"),
     ],
 )
 def test_a_setting_of_another_kind(name: str, value: Any, words: str) -> None:
@@ -102,13 +103,13 @@ def test_settings_as_users_of_transformers_write_them() -> None:
 @pytest.mark.parametrize("name", sorted(FIXED))
 def test_what_the_trainers_would_ignore_or_break_at(name: str) -> None:
     assert name in {field.name for field in fields(TrainingArguments)}
-    with pytest.raises(ConfigurationError, match=f"'{name}' changes nothing here, or what must not be changed"):
+    with pytest.raises(ConfigurationError, match=f"{name}.* changes nothing here, or what must not be changed"):
         check_settings({name: True})
 
 
 def test_what_another_option_says() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"'resume_from_checkpoint' is not a setting of its own here. Give res"
+        ConfigurationError, match=r"resume_from_checkpoint.* is set elsewhere. Give resume=\.\.\. in its place"
     ):
         check_settings({"resume_from_checkpoint": "runs/gsu"})
 
@@ -120,7 +121,7 @@ def test_no_momentum_as_an_integer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"warmup_steps": 1.5, "save_strategy": "nver"}, "nver is not a valid SaveStrategy"),
+        ({"warmup_steps": 1.5, "save_strategy": "nver"}, "save_strategy=.nver. is unknown"),
         ({"dataloader_multiprocessing_context": "spawn"}, "are for workers, and there are none"),
     ],
 )

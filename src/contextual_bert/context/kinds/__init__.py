@@ -17,7 +17,7 @@ from contextual_bert.context.kinds.feature import (
     InferenceSettings,
     default_embedding_size,
     register_kind,
-    validation_sentences,
+    schema_fault,
 )
 from contextual_bert.context.kinds.multi_categorical import MULTI_EMPTY, MULTI_RESERVED, MULTI_UNKNOWN, MultiCategorical
 from contextual_bert.context.kinds.numerical import Numerical, bin_names, edge_names
@@ -47,7 +47,7 @@ __all__ = [
     "default_embedding_size",
     "edge_names",
     "register_kind",
-    "validation_sentences",
+    "schema_fault",
 ]
 
 for _kind in (Categorical, MultiCategorical, Numerical, Vector):

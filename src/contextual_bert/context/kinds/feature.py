@@ -7,7 +7,7 @@ makes it known. No kind imports torch: `FeatureLayout.form` names the tensors, a
 Paper: section 4 (the features of the customer); the sizes of their embeddings sum to 736.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -32,7 +32,9 @@ from contextual_bert.context.ranges import Outside
 from contextual_bert.context.spelling import DecimalMark
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD, withheld_counts, withholding
-from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, did_you_mean
+from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, did_you_mean, shown
+from contextual_bert.places import JsonPlace, path_of
+from contextual_bert.pydantic_findings import wanted
 
 if TYPE_CHECKING:
     from torch import nn
@@ -259,8 +261,8 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
             try:
                 super().__init__(**settings)
             except ValidationError as error:
-                label = f"feature {settings.get('name')!r}"
-                raise SchemaError(validation_sentences(error, label, known=type(self).model_fields)) from None
+                of = f"feature {settings.get('name')!r}"
+                raise schema_fault(error, known=type(self).model_fields, of=of) from None
 
     @field_validator("name")
     @classmethod
@@ -494,28 +496,33 @@ def register_kind(kind: type[Feature]) -> type[Feature]:
     return kind
 
 
-def validation_sentences(error: ValidationError, label: str, *, known: Mapping[str, object]) -> str:
-    """Return pydantic's findings as sentences: the place, the problem, and the nearest allowed key.
+def schema_fault(error: ValidationError, *, known: Iterable[str], of: str = "") -> SchemaError:
+    """Return the first thing that pydantic found in a schema, as an error with the keys that lead to the value.
 
     Args:
         error: what pydantic raised.
-        label: what was being read, for the beginning of each sentence.
         known: the keys that are allowed at the top.
+        of: what the keys lead into, for people, such as "feature 'age'".
     """
-    sentences: list[str] = []
-    for finding in error.errors():
-        place = ", ".join(str(step) for step in finding["loc"])
-        cause = finding.get("ctx", {}).get("error")
-        if finding["type"] == "extra_forbidden":
-            key = str(finding["loc"][-1])
-            sentences.append(f"{label}: unknown key {key!r}. {did_you_mean(key, known)}")
-        elif isinstance(cause, ContextualBertError):
-            sentences.append(f"{label}, {place}: {cause}" if place else f"{label}: {cause}")
-        else:
-            text = str(cause) if cause is not None else finding["msg"]
-            given = "" if cause is not None or finding["type"] == "missing" else f" (given: {finding['input']!r:.80})"
-            sentences.append(f"{label}, {place}: {text}{given}" if place else f"{label}: {text}{given}")
-    return "\n".join(sentences)
+    findings = error.errors(include_url=False)
+    # An unknown key comes before all else: its value may have been meant for a key that is missing.
+    finding = next((each for each in findings if each["type"] == "extra_forbidden"), findings[0])
+    keys, value, kind = tuple(finding["loc"]), finding["input"], finding["type"]
+    cause = finding.get("ctx", {}).get("error")
+    own = cause.place if isinstance(cause, ContextualBertError) and isinstance(cause.place, JsonPlace) else JsonPlace()
+    keys = (*keys, *own.inner)
+    place = JsonPlace(keys, words=own.words or ", ".join(filter(None, (of, path_of(keys)))))
+    if isinstance(cause, ContextualBertError):
+        return SchemaError(cause.problem, place=place, value=cause.value, allowed=cause.allowed, fix=cause.fix)
+    if kind == "extra_forbidden":
+        key = str(keys[-1])
+        place = replace(place, words=of or path_of(keys[:-1]))
+        return SchemaError(f"unknown key {key!r}", place=place, value=value, allowed=did_you_mean(key, known))
+    if kind == "missing":
+        return SchemaError("it is missing", place=place, fix="Give it.")
+    if cause is not None:
+        return SchemaError(str(cause), place=place, value=value)
+    return SchemaError(f"{shown(value)} is not allowed", place=place, value=value, fix=wanted([finding]))
 
 
 def id_layout(feature: Feature, num_values: int) -> FeatureLayout:

@@ -33,7 +33,7 @@ from contextual_bert.context.kinds.listed import ListedFeature, infer_values, to
 from contextual_bert.context.printed_lists import as_lists, read_cell
 from contextual_bert.context.raw_values import SINGLE_TYPES, none_if_missing
 from contextual_bert.context.vocabulary import canonical_array
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, type_in_words
 
 MULTI_RESERVED = (PADDING_NAME, MISSING_NAME, UNKNOWN_NAME, EMPTY_NAME)
 MULTI_UNKNOWN, MULTI_EMPTY = MULTI_RESERVED.index(UNKNOWN_NAME), MULTI_RESERVED.index(EMPTY_NAME)
@@ -150,7 +150,7 @@ class MultiCategorical(ListedFeature, frozen=True):
             value = sorted(value, key=str)
         if not isinstance(value, (list, tuple)):
             raise DataError(
-                f"{value!r:.80} is a {type(value).__name__}, not a list",
+                f"{value!r:.80} is {type_in_words(value)}, not a list",
                 fix='Give a list of values such as ["a", "b"]; [] says that it is known to be empty.',
             )
         return [None if element is None else self.read_single(element) for element in map(none_if_missing, value)]

@@ -29,7 +29,7 @@ from contextual_bert.context.printed_lists import read_list, vectors_of
 from contextual_bert.context.ranges import FAR_FACTOR, LARGEST_UNKNOWN, Outside, largest_component, outside_of
 from contextual_bert.context.raw_values import MISSING_FIX
 from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown, type_in_words
 
 
 class Vector(Feature, frozen=True):
@@ -144,7 +144,7 @@ class Vector(Feature, frozen=True):
         if isinstance(value, str):
             value = printed if (printed := read_list(value)) is not None else value
         if isinstance(value, (str, bytes, Mapping)):
-            raise DataError(f"{value!r:.80} is a {type(value).__name__}, not a vector", fix=fix)
+            raise DataError(f"{value!r:.80} is {type_in_words(value)}, not a vector", fix=fix)
         try:
             vector = np.asarray(value, np.float64)
         except (TypeError, ValueError, OverflowError):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.context import Feature, canonical, missing_like
-from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, SettingPlace, UnknownNameError
+from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, UnknownNameError
 from contextual_bert.inference.capabilities import why_no_explanation
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.explain.explanation import (
@@ -27,6 +27,7 @@ from contextual_bert.inference.explain.explanation import (
 from contextual_bert.inference.explain.shapley import MAX_EXACT_FIELDS, shapley_values
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK, Request, check_count, check_seed, encode_contexts, read_request
+from contextual_bert.places import SettingPlace
 
 MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is an identity, not a choice
 

@@ -43,6 +43,7 @@ from contextual_bert.inference.scoring import nonfinite_error
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.places import PathPlace
 
 OPSET = 23  # the first with attention as one node
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -85,7 +86,9 @@ def export_onnx(
             allowed=did_you_mean(output_matrix, get_args(OutputMatrix)),
         )
     if (Path(output) / "model.safetensors").exists():
-        raise ConfigurationError(f"{output} holds a model, which an export would hide", fix="Give a folder of its own.")
+        raise ConfigurationError(
+            "holds a model, which an export would hide", fix="Give a folder of its own.", place=PathPlace(output)
+        )
     pipeline = run if isinstance(run, CompletionPipeline) else CompletionPipeline.from_pretrained(run, device="cpu")
     model = pipeline.model
     if any(not bool(each.isfinite().all()) for each in model.state_dict().values() if each.is_floating_point()):

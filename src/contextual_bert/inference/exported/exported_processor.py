@@ -8,6 +8,7 @@ from contextual_bert.errors import RunDirectoryError
 from contextual_bert.json_text import read_json_object
 from contextual_bert.models.raw_value_encoder import RawValueEncoder
 from contextual_bert.models.reserved_items import RESERVED_ITEMS
+from contextual_bert.places import PathPlace
 
 _FIX = "Export the run again."
 
@@ -41,16 +42,20 @@ class ExportedProcessor(RawValueEncoder):
         model: Any = read_json_object(path, fix=_FIX).get("model")
         vocabulary: Any = cast("dict[str, Any]", model).get("vocab") if isinstance(model, dict) else None
         if not isinstance(vocabulary, dict):
-            raise RunDirectoryError(f"{path} has no vocabulary of items", fix=_FIX)
+            raise RunDirectoryError("has no vocabulary of items", fix=_FIX, place=PathPlace(path))
         ids = cast("dict[str, int]", vocabulary)
         names = sorted(ids, key=ids.__getitem__)
         if [ids[name] for name in names] != [*range(len(names))] or (*names[: len(RESERVED_ITEMS)],) != RESERVED_ITEMS:
-            raise RunDirectoryError(f"{path} has no vocabulary of items: its ids are those of another model", fix=_FIX)
+            raise RunDirectoryError(
+                "has no vocabulary of items: its ids are those of another model", fix=_FIX, place=PathPlace(path)
+            )
         settings = read_json_object(directory / "processor_config.json", fix=_FIX)
         check_rule(str(settings.get("value_spelling")))
         extractor: Any = settings.get("feature_extractor")
         if not isinstance(extractor, dict):
-            raise RunDirectoryError(f"{directory / 'processor_config.json'} has no feature_extractor", fix=_FIX)
+            raise RunDirectoryError(
+                "has no feature_extractor", fix=_FIX, place=PathPlace(directory / "processor_config.json")
+            )
         content: Any = cast("dict[str, Any]", extractor).get("context_schema")
         schema = ContextSchema.from_dict(content) if content is not None else None
         return cls(Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS), schema)

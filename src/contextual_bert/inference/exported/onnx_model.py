@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.context import FeatureLayout
-from contextual_bert.errors import ConfigurationError, NonFiniteError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, NonFiniteError, RunDirectoryError, shown
 from contextual_bert.json_text import read_json_object
 from contextual_bert.models.compatibility import check_state
 from contextual_bert.models.learned_absence import LearnedAbsence
+from contextual_bert.places import JsonPlace, PathPlace
 from contextual_bert.softmax_over import SoftmaxOver
 
 Values = TypeVar("Values")
@@ -119,9 +120,11 @@ class ExportedConfig:
             return _CONFIG.validate_python(content)
         except ValidationError as error:
             [first, *_] = error.errors()
-            name = ".".join(map(str, first["loc"]))
-            problem = f"{path}: {name} is missing or damaged: {first['msg']}"
-            raise RunDirectoryError(problem, fix="Export the run again.") from None
+            problem = (
+                "is missing or damaged" if first["type"] == "missing" else f"{shown(first['input'])} is not allowed"
+            )
+            place = JsonPlace(tuple(first["loc"]), str(path))
+            raise RunDirectoryError(problem, place=place, value=first["input"], fix="Export the run again.") from None
 
     @property
     def layout(self) -> tuple[FeatureLayout, ...]:
@@ -161,8 +164,9 @@ class OnnxModel(LearnedAbsence):
         for file, (graph, names) in given.items():
             if {each.name for each in graph.get_inputs()} != names:
                 raise RunDirectoryError(
-                    f"{directory}: {file} does not read what config.json names",
+                    f"{file} does not read what config.json names",
                     fix="Its files do not belong together: copy the folder again, or export the run again.",
+                    place=PathPlace(directory, is_subject=False),
                 )
         # Read once: a call takes half a millisecond, and the settings of a model are slow to ask.
         self.conditioning: str = config.conditioning

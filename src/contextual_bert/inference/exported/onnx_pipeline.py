@@ -32,6 +32,7 @@ from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.saved_files import RECORD_FILE, RUN_FILES, check_files, trained_sets
 from contextual_bert.json_text import read_json_object
 from contextual_bert.memory import is_out_of_memory
+from contextual_bert.places import PathPlace
 
 FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
 
@@ -86,8 +87,9 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         missing = [name for name in FILES if not (directory / name).is_file()]
         if missing:
             raise RunDirectoryError(
-                f"{directory} is no complete export: {', '.join(missing)} missing",
+                f"is no complete export: {', '.join(missing)} missing",
                 fix="Write it with: contextual-bert export RUN --output DIRECTORY.",
+                place=PathPlace(directory),
             )
         check_files(directory)
         self.directory = directory
@@ -101,13 +103,17 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         except Exception as error:  # onnxruntime's own classes have no common base but this one
             if is_out_of_memory(error):
                 raise
-            raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
+            raise RunDirectoryError(
+                f"cannot be loaded: {error} Export the run again.", place=PathPlace(directory)
+            ) from error
         shop = Catalogue(catalogue, processor.items, reading=reading) if catalogue is not None else None
         super().__init__(self.exported, processor, catalogue=shop)
         top_k: object = self.record.get("top_k")
         if type(top_k) is not int or top_k < 1:
             path = directory / RECORD_FILE
-            raise RunDirectoryError(f"{path} has top_k={top_k!r:.40}, no whole number above 0. Export the run again.")
+            raise RunDirectoryError(
+                f"has top_k={top_k!r:.40}, no whole number above 0. Export the run again.", place=PathPlace(path)
+            )
         has_all = top_k >= config.vocab_size  # then more may be asked for, as of the run
         self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]

@@ -18,21 +18,14 @@ from contextual_bert.context.printed_lists import read_cell
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.checked_columns import checked_column, flatten_items
-from contextual_bert.errors import (
-    QueryError,
-    QueryPlace,
-    SchemaError,
-    SettingPlace,
-    TablePlace,
-    UnknownNameError,
-    did_you_mean,
-)
+from contextual_bert.errors import QueryError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraints import constraint_keys
 from contextual_bert.inference.queries import check_count, read_request
 from contextual_bert.inference.query_schema import GUIDANCE, TRUTH_WORDS
 from contextual_bert.inference.reread import SPELT, spelt_columns
+from contextual_bert.places import QueryPlace, SettingPlace, TablePlace
 
 ROW = "row"
 NAMES = ("allow", "deny", "owned")  # constraints that are lists of items

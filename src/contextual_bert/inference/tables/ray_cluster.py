@@ -78,7 +78,9 @@ def check_address(address: str | None) -> None:
     """Raise ConfigurationError for that of a Ray client."""
     if address is not None and address.startswith("ray://"):
         raise ConfigurationError(
-            f"{address} is the address of a Ray client, and Ray Data wants to run in the cluster",
+            "is the address of a Ray client, and Ray Data wants to run in the cluster",
+            setting="ray_address",
+            value=address,
             fix="Run this on one of its machines with the address 'auto', or hand it in with `ray job submit`.",
         )
 
@@ -91,7 +93,10 @@ def check_answers(address: str | None) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
     except OSError as error:
-        raise ConfigurationError(f"No Ray cluster answers at {address}: {error}", fix=START) from error
+        reason = error.strerror or error
+        raise ConfigurationError(
+            f"answers nothing: {reason}", setting="ray_address", value=address, fix=START
+        ) from error
 
 
 def workers_of(cluster: RayCluster) -> tuple[str, int]:

@@ -21,11 +21,8 @@ from contextual_bert.errors import (
     DataError,
     NonFiniteError,
     QueryError,
-    QueryPlace,
     RunDirectoryError,
     SchemaError,
-    SettingPlace,
-    TablePlace,
     UnknownNameError,
     shown,
 )
@@ -33,6 +30,7 @@ from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_same_job, complete_shard
 from contextual_bert.json_text import json_text
+from contextual_bert.places import JsonPlace, PathPlace, QueryPlace, SettingPlace, SettingsPlace, TablePlace
 
 PLAIN = (str, int, type(None))  # values that arrive as they were; of others the text of the message does
 ANSWER = pa.schema(
@@ -51,7 +49,9 @@ TOLD = {
         UnknownNameError, ContextualBertError,
     )
 }  # fmt: skip
-PLACES = {place.__name__: place for place in (QueryPlace, SettingPlace, TablePlace)}
+PLACES = {
+    place.__name__: place for place in (JsonPlace, PathPlace, QueryPlace, SettingPlace, SettingsPlace, TablePlace)
+}
 SHARE = "Give a folder on a file system that all machines of the cluster share, under the same path."
 
 
@@ -101,7 +101,7 @@ class ShardJob:
                 self.run, device=self.device, catalogue=self.catalogue, reading=reading
             )
         except RunDirectoryError as error:
-            raise error.about(f"{machine}:") from error
+            raise RunDirectoryError(f"{machine}: {error}") from error
         if pipeline.model_digest() != json.loads(self.manifest)["model"]:
             raise ConfigurationError(f"{machine} sees another model in {self.run}", fix=SHARE)
         return TableCompleter(pipeline, self.settings)
@@ -161,7 +161,10 @@ def error_json(error: BaseException) -> str:
     where = f" (on {socket.gethostname()})"
     if isinstance(error, ContextualBertError):
         kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in TOLD)
-        place = {"kind": type(error.place).__name__, **vars(error.place)} if error.place is not None else None
+        place = None
+        if error.place is not None:
+            fields = {n: os.fspath(v) if isinstance(v, os.PathLike) else v for n, v in vars(error.place).items()}
+            place = {"kind": type(error.place).__name__, **fields}
         parts: dict[str, Any] = {"problem": error.problem, "allowed": error.allowed, "fix": error.fix}
         if error.value is not NAME:
             parts["value"] = error.value if isinstance(error.value, PLAIN) else shown(error.value)

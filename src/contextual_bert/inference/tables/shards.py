@@ -47,6 +47,7 @@ from contextual_bert.inference.tables.bulk import (
 )
 from contextual_bert.json_text import json_text
 from contextual_bert.nouns import counted
+from contextual_bert.places import PathPlace
 
 # Readers of a folder of Parquet pass over names that begin so.
 MANIFEST, DONE = "_manifest.json", "_SUCCESS"
@@ -345,7 +346,9 @@ def check_same_job(output: Path, text: str) -> None:
     if not path.exists():
         others = sorted(entry.name for entry in output.glob("part-*"))
         if others:
-            raise ConfigurationError(f"{output} holds {others[0]} of something else", fix="Give another --output.")
+            raise ConfigurationError(
+                f"holds {others[0]} of something else", fix="Give another --output.", place=PathPlace(output)
+            )
         return
     here = json.loads(text)
     try:
@@ -353,13 +356,15 @@ def check_same_job(output: Path, text: str) -> None:
         settings = dict(there["settings"])
     except (ValueError, TypeError, LookupError, RecursionError):
         raise ConfigurationError(
-            f"{path} cannot be read, which says what the files beside it are",
+            "cannot be read, which says what the files beside it are",
             fix="Remove all, or give another --output.",
+            place=PathPlace(path),
         ) from None
     wanted = here.pop("settings") | here
     differing = [name for name in wanted if {**there, **settings}.get(name) != wanted[name]]
     if differing:
         raise ConfigurationError(
-            f"{output} holds completions with another {', '.join(differing)}",
+            f"holds completions with another {', '.join(differing)}",
             fix="Give another --output, or the same again.",
+            place=PathPlace(output),
         )

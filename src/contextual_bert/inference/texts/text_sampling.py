@@ -21,6 +21,7 @@ from contextual_bert.inference.query_schema import MAX_WEIGHT
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
+from contextual_bert.places import SettingsPlace
 
 MAX_TEMPERATURE = 1e6  # all tokens are equally likely long before, and float32 holds it
 UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
@@ -118,7 +119,7 @@ def sample_texts(
     check_count("num_samples", num_samples)
     check_seed(seed)
     for reason in guidance_notes(model, sampling.guidance):
-        raise ConfigurationError(reason)
+        raise ConfigurationError(reason, place=SettingsPlace(("guidance",)))
     check_processor(model.config, processor)
     if context and not model.config.reads_context:
         raise ConfigurationError(
@@ -134,10 +135,9 @@ def sample_texts(
     readable = num_readable(model.config, tokenizer)
     longest = int(np.min(room_beside(batch.get("context", {}), model.config, longest=readable)))
     if ids.shape[1] > longest:
-        what, fix = ("The prompt", "shorten it") if isinstance(prompt, str) else ("What is asked for", "ask for fewer")
-        raise ConfigurationError(
-            f"{what} has {ids.shape[1]} tokens, [CLS] and [SEP] included", fix=f"The model reads {longest}: {fix}."
-        )
+        problem = f"is {ids.shape[1]} tokens, [CLS] and [SEP] included, and the model reads {longest}"
+        fix = "Shorten it." if isinstance(prompt, str) else f"Ask for {longest - ids.shape[1] + prompt} or fewer."
+        raise ConfigurationError(problem, setting="prompt", value=prompt, fix=fix)
     free = (ids[0] == tokenizer.mask_token_id).nonzero(as_tuple=True)[0]
     if not len(free):
         raise ConfigurationError(

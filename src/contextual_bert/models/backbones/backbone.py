@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from contextual_bert.errors import CheckpointError
+from contextual_bert.places import PathPlace
 
 # Fields of a config that have the same names in every architecture.
 COMMON_FIELDS = ("vocab_size", "max_position_embeddings", "initializer_range", "tie_word_embeddings")
@@ -162,6 +163,7 @@ def refuse_activation(activation: str, *, head: str, checkpoint: object) -> None
     """Raise CheckpointError where blocks and head of a checkpoint have other activations: a model here has one."""
     if activation != head:
         raise CheckpointError(
-            f"{checkpoint}: its hidden_act is {activation!r}, and its head for hidden tokens has {head!r}",
+            f"its hidden_act is {activation!r}, and its head for hidden tokens has {head!r}",
             fix="Give a checkpoint with one activation.",
+            place=PathPlace(str(checkpoint), is_subject=False),
         )

@@ -15,6 +15,7 @@ from transformers.models.bert.modeling_bert import BertLayer, BertPooler, eager_
 
 from contextual_bert.errors import CheckpointError
 from contextual_bert.models.backbones.backbone import Backbone, Blocks, ConditionedLayer, LayerInput
+from contextual_bert.places import PathPlace
 
 BERT_FIELDS = (
     "hidden_size",
@@ -45,9 +46,9 @@ class Bert(Backbone):
         places = getattr(config, "position_embedding_type", None) or "absolute"
         if places != "absolute":
             raise CheckpointError(
-                f"{checkpoint}: its position_embedding_type is {places!r}, and what it learned of positions "
-                "cannot be taken over",
+                f"its position_embedding_type is {places!r}, and what it learned of positions cannot be taken over",
                 fix="Give one with absolute positions.",
+                place=PathPlace(str(checkpoint), is_subject=False),
             )
 
 

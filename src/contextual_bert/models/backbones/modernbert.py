@@ -7,6 +7,7 @@ from torch import Tensor
 
 from contextual_bert.errors import CheckpointError
 from contextual_bert.models.backbones.backbone import SEGMENTS, WORDS, Backbone
+from contextual_bert.places import PathPlace
 
 # Fields of its own that its blocks and heads read; `backbone_settings` of a config here holds them.
 SETTINGS = (
@@ -66,10 +67,10 @@ class ModernBert(Backbone):
         scaled = [kind for kind, of_kind in config.rope_parameters.items() if of_kind["rope_type"] != "default"]
         if scaled:
             raise CheckpointError(
-                f"{checkpoint}: its rope_parameters of {scaled[0]} are of type "
-                f"{config.rope_parameters[scaled[0]]['rope_type']!r}",
+                f"its rope_parameters of {scaled[0]} are of type {config.rope_parameters[scaled[0]]['rope_type']!r}",
                 allowed="Allowed: default.",
                 fix="Give a checkpoint whose positions are rotated as they are.",
+                place=PathPlace(str(checkpoint), is_subject=False),
             )
 
     def config_fields(self, config: Any) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import IGNORED_LABEL, ContextualBertPreTrainedModel, ContextualBertProcessor
 from contextual_bert.models.pretrained import checkpoint_config
 from contextual_bert.models.warm_start import load_continued
+from contextual_bert.places import PathPlace
 from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
 from contextual_bert.runs.registry import check_kind, keeps_weights
@@ -194,7 +195,7 @@ class TextModelTask(TextData, Task):
             if is_out_of_memory(error):
                 raise
             raise RunDirectoryError(
-                f"{directory} cannot be loaded: {error} Train it again with --overwrite."
+                f"cannot be loaded: {error} Train it again with --overwrite.", place=PathPlace(directory)
             ) from error
         return processor, model.to(chosen_device(recipe.device)).eval()
 
@@ -290,11 +291,9 @@ class TextModelTask(TextData, Task):
         method = self.method
         if method is not None and recipe.conditioning not in (method, *WITHOUT_BERT):
             raise ConfigurationError(
-                Message(
-                    f"{self.recipe.text_task.bert} was trained with {{conditioning}}, and this asks for "
-                    f"{recipe.conditioning!r}",
-                    conditioning=method,
-                ),
+                f"differs from {method!r}, with which {self.recipe.text_task.bert} was trained",
+                setting="conditioning",
+                value=recipe.conditioning,
                 fix="Give the same, or start from a BERT.",
             )
         if recipe.conditioning in TEXT_BASELINES:
@@ -321,8 +320,9 @@ class TextModelTask(TextData, Task):
             return baseline_on_texts(recipe, self)
         if self.learned is not None and "classifier_pooling" in recipe.model:
             raise ConfigurationError(
-                "classifier_pooling says what one label for a whole text is read from, and these texts have "
-                f"{self.learned}",
+                f"says what one label for a whole text is read from, and these texts have {self.learned}",
+                setting="classifier_pooling",
+                value=recipe.model["classifier_pooling"],
                 fix="Leave it out.",
             )
         fields = {**self.label_fields(), **self.model_fields, **recipe.model}
@@ -344,9 +344,10 @@ class TextModelTask(TextData, Task):
                 )
         if task.second is not None and model.config.type_vocab_size < 2:
             raise ConfigurationError(
-                f"{task.bert} tells a text and its second part, or its question, not apart: it has "
+                f"tells a text and its second part, or its question, not apart: it has "
                 f"type_vocab_size={model.config.type_vocab_size}",
                 fix="Name a checkpoint with two segments.",
+                place=PathPlace(task.bert),
             )
         num_positions = model.config.max_position_embeddings
         if (task.max_length or 0) > num_positions:
