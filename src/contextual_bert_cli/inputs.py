@@ -143,7 +143,7 @@ def _check_checkpoint(value: str, option: str) -> None:
     fix = f"Check the path, or give a name on the Hub.{near}"
     from contextual_bert.places import PathPlace
 
-    raise CheckpointError("there is no such folder", place=PathPlace(value), fix=fix)
+    raise CheckpointError("there is no such folder", place=PathPlace(value, is_subject=False), fix=fix)
 
 
 def check_asked_columns(
