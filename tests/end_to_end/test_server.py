@@ -190,7 +190,7 @@ def reload_under_load(server: Server, query: dict[str, Any], expected: Any) -> i
 @pytest.mark.slow
 def test_an_export_is_served(command: Any, run_directory: Path, shop: Path, tmp_path: Path) -> None:
     assert command("export", run_directory, "--output", tmp_path / "onnx", "--top", 4).exit_code == 0
-    refused = command("serve", tmp_path / "onnx", "--device", "meta")
+    refused = command("serve", tmp_path / "onnx", "--device", "cuda")
     assert (refused.exit_code, "runs on the CPU" in refused.stderr) == (2, True)
     query = {"items": ["coat-1", "[MASK]"], "context": {"age": 34}, "max_price": 30}
     expected: Any = CompletionPipeline.from_pretrained(run_directory, catalogue=shop)(query, top_k=4)
