@@ -1,5 +1,5 @@
 from .backbone import Backbone, Blocks, ConditionedLayer, LayerInput
-from .registry import BACKBONES, REFUSED, get_backbone, get_blocks
+from .registry import BACKBONES, REFUSED, get_blocks
 
 __all__ = [
     "BACKBONES",
@@ -8,6 +8,5 @@ __all__ = [
     "Blocks",
     "ConditionedLayer",
     "LayerInput",
-    "get_backbone",
     "get_blocks",
 ]

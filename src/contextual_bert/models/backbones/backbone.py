@@ -54,34 +54,28 @@ class Backbone:
     """Base class of backbones. A checkpoint of one becomes a model of this package by other names; what it computes
     stays as it is, bit for bit.
 
-    The blocks are BERT's unless ``name`` says otherwise.
-
     Attributes:
-        name: of the blocks, which ``ContextualBertConfig.backbone`` holds.
         model_types: what ``config.json`` calls the architecture.
         names: of the weights, as (pattern, replacement) for ``re.sub``, applied one after another; with none, they have
             BERT's names and are loaded as they are.
         fields: of the config, here -> there, beside ``COMMON_FIELDS``.
         fixed_fields: of our config, which the architecture leaves no choice.
         masked_lm_weight: a weight that only a checkpoint with a head for hidden tokens has.
-        made: names here of weights that the architecture lacks and ``weights`` makes.
-        has_segments: whether it was trained to tell a pair of texts by segments; else separators alone tell them, and
-            both segments start alike.
+        made: names here of weights that the architecture lacks and ``weights`` makes: segments that start as zero, so
+            that separators alone tell the halves of a pair until training tells more.
 
     Example:
-        >>> from contextual_bert.models.backbones import get_backbone
-        >>> get_backbone("distilbert").name_of("distilbert.transformer.layer.0.ffn.lin1.bias", {})
+        >>> from contextual_bert.models.backbones import BACKBONES
+        >>> BACKBONES["distilbert"].name_of("distilbert.transformer.layer.0.ffn.lin1.bias", {})
         'bert.encoder.layer.0.intermediate.dense.bias'
     """
 
-    name: ClassVar[str] = "bert"
     model_types: ClassVar[tuple[str, ...]] = ()
     names: ClassVar[tuple[tuple[str, str], ...]] = ()
     fields: ClassVar[Mapping[str, str]] = {}
     fixed_fields: ClassVar[Mapping[str, Any]] = {}
     masked_lm_weight: ClassVar[str] = ""
     made: ClassVar[tuple[str, ...]] = ()
-    has_segments: ClassVar[bool] = True
 
     def check(self, config: Any, checkpoint: object) -> None:
         """Raise CheckpointError where a config asks for something that is not computed here.
@@ -115,15 +109,16 @@ class Backbone:
             config: of the checkpoint.
             head: as of ``name_of``.
         """
-        return {self.name_of(name, head): weight for name, weight in weights.items()}
+        found = {self.name_of(name, head): weight for name, weight in weights.items()}
+        if SEGMENTS in self.made and WORDS in found:
+            found[SEGMENTS] = found[WORDS].new_zeros(2, found[WORDS].shape[1])
+        return found
 
 
 class Blocks:
     """Modules that a model of a ``ContextualBertConfig`` is built of, but for its embeddings."""
 
-    has_position_table: ClassVar[bool] = True  # else positions enter the blocks
     pools_mean: ClassVar[bool] = False  # whether the pooler also reads the mean of a text
-    has_prenorm: ClassVar[bool] = False  # what a block adds goes into a stream that it normalises only to read it
 
     def layer(self, config: Any, index: int) -> ConditionedLayer:
         """The block of this index."""

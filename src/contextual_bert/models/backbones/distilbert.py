@@ -1,11 +1,6 @@
 """DistilBERT: BERT's blocks under other names, without segments."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from torch import Tensor
-
-from contextual_bert.models.backbones.backbone import SEGMENTS, WORDS, Backbone
+from contextual_bert.models.backbones.backbone import SEGMENTS, Backbone
 
 
 class DistilBert(Backbone):
@@ -46,10 +41,3 @@ class DistilBert(Backbone):
     fixed_fields = {"type_vocab_size": 2, "layer_norm_eps": 1e-12, "pooler_act": "relu"}  # noqa: RUF012
     masked_lm_weight = "vocab_transform.weight"
     made = (SEGMENTS,)
-    has_segments = False
-
-    def weights(self, weights: Mapping[str, Tensor], config: Any, head: Mapping[str, str]) -> dict[str, Tensor]:
-        found = super().weights(weights, config, head)
-        if WORDS in found:
-            found[SEGMENTS] = found[WORDS].new_zeros(2, config.dim)
-        return found

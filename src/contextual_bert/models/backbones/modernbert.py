@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
-
 from contextual_bert.errors import CheckpointError
-from contextual_bert.models.backbones.backbone import SEGMENTS, WORDS, Backbone
+from contextual_bert.models.backbones.backbone import SEGMENTS, Backbone
 from contextual_bert.places import PathPlace
 
 # Fields of its own that its blocks and heads read; `backbone_settings` of a config here holds them.
@@ -31,7 +29,6 @@ class ModernBert(Backbone):
         Warner et al. (2024), "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder".
     """
 
-    name = "modernbert"
     model_types = ("modernbert",)
     names = (
         (r"^model\.embeddings\.tok_embeddings\.", "bert.embeddings.word_embeddings."),
@@ -56,7 +53,6 @@ class ModernBert(Backbone):
     fixed_fields = {"backbone": "modernbert", "type_vocab_size": 2}  # noqa: RUF012
     made = (SEGMENTS,)
     masked_lm_weight = "head.dense.weight"
-    has_segments = False
 
     def name_of(self, weight: str, head: Mapping[str, str]) -> str:
         found = super().name_of(weight, head)
@@ -77,9 +73,3 @@ class ModernBert(Backbone):
         return super().config_fields(config) | {
             "backbone_settings": {name: getattr(config, name) for name in SETTINGS},
         }
-
-    def weights(self, weights: Mapping[str, Tensor], config: Any, head: Mapping[str, str]) -> dict[str, Tensor]:
-        found = super().weights(weights, config, head)
-        if WORDS in found:
-            found[SEGMENTS] = found[WORDS].new_zeros(2, config.hidden_size)
-        return found

@@ -22,8 +22,6 @@ from contextual_bert.models.backbones.backbone import Blocks, ConditionedLayer, 
 class ModernBertBlocks(Blocks):
     """ModernBERT's blocks, which normalise what they read and add to a stream that they leave as it is."""
 
-    has_position_table = False
-    has_prenorm = True
     native: ModernBertConfig | None = None  # made once a model
     pools_mean = True
 

@@ -33,22 +33,9 @@ def get_blocks(name: str) -> Blocks:
     """The blocks of a name that ``ContextualBertConfig.backbone`` may have.
 
     Example:
-        >>> get_blocks("bert").has_prenorm
+        >>> get_blocks("bert").pools_mean
         False
     """
     if name == "modernbert":  # whose layers of transformers are loaded when used
         return import_module("contextual_bert.models.backbones.modernbert_blocks").ModernBertBlocks()
     return BertBlocks()
-
-
-def get_backbone(model_type: str) -> Backbone | None:
-    """The backbone of an architecture, None where there is none.
-
-    Args:
-        model_type: what ``config.json`` says.
-
-    Example:
-        >>> get_backbone("xlm-roberta").has_segments
-        False
-    """
-    return BACKBONES.get(model_type)

@@ -31,7 +31,6 @@ class Roberta(Bert):
     )
     fixed_fields = {"type_vocab_size": 2}  # noqa: RUF012
     masked_lm_weight = "lm_head.dense.weight"
-    has_segments = False
 
     def check(self, config: Any, checkpoint: object) -> None:
         super().check(config, checkpoint)
