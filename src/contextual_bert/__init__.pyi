@@ -19,6 +19,7 @@ from .inference import (
 )
 from .models import (
     ContextualBertConfig,
+    ContextualBertForCausalLM,
     ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
@@ -45,6 +46,7 @@ __all__ = [
     "ContextSchema",
     "ContextualBertConfig",
     "ContextualBertError",
+    "ContextualBertForCausalLM",
     "ContextualBertForMaskedLM",
     "ContextualBertForQuestionAnswering",
     "ContextualBertForSequenceClassification",

@@ -1,3 +1,4 @@
+from .causal_lm import ContextualBertForCausalLM
 from .compatibility import check_processor
 from .configuration_contextual_bert import (
     PAPER_CONTEXT_SIZE,
@@ -32,6 +33,7 @@ __all__ = [
     "ContextFeatureExtractor",
     "ContextState",
     "ContextualBertConfig",
+    "ContextualBertForCausalLM",
     "ContextualBertForMaskedLM",
     "ContextualBertForQuestionAnswering",
     "ContextualBertForSequenceClassification",

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import AutoConfig, AutoFeatureExtractor, AutoProcessor
 
+from contextual_bert.models.causal_lm import ContextualBertForCausalLM
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor
 from contextual_bert.models.masked_lm import ContextualBertForMaskedLM
@@ -25,6 +26,7 @@ MODELS: Mapping[Any, type[ContextualBertPreTrainedModel]] = {
     for each in (
         ContextualBertModel,
         ContextualBertForMaskedLM,
+        ContextualBertForCausalLM,
         ContextualBertForSequenceClassification,
         ContextualBertForTokenClassification,
         ContextualBertForQuestionAnswering,

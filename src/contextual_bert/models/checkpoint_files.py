@@ -14,11 +14,11 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, PreTra
 from transformers.utils import logging
 from transformers.utils.hub import cached_file
 
-from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.errors import CheckpointError, ConfigurationError, Message, did_you_mean
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models.backbones import BACKBONES, REFUSED, Backbone
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig, check_no_kernel
-from contextual_bert.models.tokenization import num_separators, tell_halves
+from contextual_bert.models.tokenization import mark_ends, num_separators, tell_halves
 from contextual_bert.places import PathPlace
 
 # Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.
@@ -81,6 +81,42 @@ def backbone_of(config: PreTrainedConfig, checkpoint: str | Path) -> Backbone:
             place=PathPlace(checkpoint, is_subject=False),
         )
     return found
+
+
+def is_left_to_right(config: PreTrainedConfig, checkpoint: str | Path) -> bool:
+    """Return True where a model reads from left to right, False where it reads in both directions.
+
+    Args:
+        config: of a checkpoint, or of a model of this package.
+        checkpoint: its folder or name, for messages.
+    """
+    if isinstance(config, ContextualBertConfig):
+        return config.blocks.is_causal
+    return backbone_of(config, checkpoint).is_causal
+
+
+def check_direction(config: PreTrainedConfig, checkpoint: str | Path, *, is_causal: bool | None) -> None:
+    """Raise CheckpointError where a checkpoint reads in another direction than what is to be learned.
+
+    Args:
+        config: of the checkpoint.
+        checkpoint: its folder or name.
+        is_causal: whether it has to read from left to right; None: whatever it does.
+    """
+    if is_causal is None or is_left_to_right(config, checkpoint) == is_causal:
+        return
+    known = {name for name, each in BACKBONES.items() if each.is_causal == is_causal}
+    ways = {True: "from left to right, to write", False: "in both directions"}
+    raise CheckpointError(
+        f"its architecture is {config.model_type!r}, which reads {ways[not is_causal]}, and here a text is read "
+        f"{ways[is_causal]}",
+        allowed=f"Allowed: {', '.join(sorted(known))}.",
+        fix=Message(
+            "Give another. One that reads from left to right is for {objective}, ContextualBertForCausalLM.",
+            objective="causal",
+        ),
+        place=PathPlace(checkpoint, is_subject=False),
+    )
 
 
 def is_plain(config: PreTrainedConfig) -> bool:
@@ -272,11 +308,13 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
     # Without its files transformers makes one that knows no word, and every text would be [UNK] [UNK] [UNK].
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise _no_tokenizer(checkpoint, "no vocabulary")
-    lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
+    is_causal = is_left_to_right(config, checkpoint)
+    needed = ("eos_token",) if is_causal else ("pad_token", "mask_token", "sep_token")
+    lacking = [name for name in needed if getattr(tokenizer, name) is None]
     if lacking:
         raise CheckpointError(
             f"its tokenizer has no {', '.join(lacking)}",
-            fix="Give a BERT's tokenizer.",
+            fix=f"Give the tokenizer that it was trained with, a {'GPT-2' if is_causal else 'BERT'}'s.",
             place=PathPlace(checkpoint, is_subject=False),
         )
     last = max(tokenizer.get_vocab().values())
@@ -287,7 +325,7 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
             fix="Give each token a line of its own.",
             place=PathPlace(checkpoint, is_subject=False),
         )
-    tell_halves(tokenizer)
+    (mark_ends if is_causal else tell_halves)(tokenizer)
     if len(tokenizer) > config.vocab_size:
         raise CheckpointError(
             f"its tokenizer has {len(tokenizer):,} tokens and its model embeddings for {config.vocab_size:,}",
@@ -306,7 +344,8 @@ def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     ids = [getattr(tokenizer, name, None) for name in SPECIAL_TOKENS]
     return {
         "pad_token_id": tokenizer.pad_token_id,
-        "mask_token_id": tokenizer.mask_token_id,
+        **({"mask_token_id": tokenizer.mask_token_id} if tokenizer.mask_token_id is not None else {}),
+        **({"bos_token_id": tokenizer.bos_token_id} if tokenizer.bos_token_id is not None else {}),
         "eos_token_id": tokenizer.sep_token_id,
         "num_separators": num_separators(tokenizer),
         "reserved_token_ids": sorted({number for number in ids if number is not None}),

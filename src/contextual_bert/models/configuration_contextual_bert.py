@@ -13,11 +13,12 @@ from transformers import BertConfig
 from contextual_bert.conditioning import ConditioningMethod, Sizes, get_method, methods_of_setting
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import CheckpointError, ConfigurationError, Message, did_you_mean
+from contextual_bert.models.backbones import Blocks, get_blocks
 from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
 POOLINGS = ("cls", "mean")
-BLOCKS = ("bert", "modernbert")
+BLOCKS = ("bert", "modernbert", "gpt2")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 SIZES = (
@@ -61,7 +62,7 @@ class ContextualBertConfig(BertConfig):
         softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
             but ``reserved_token_ids``; "candidates", all but these and the items that the set shows.
         type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
-        backbone: what its blocks are: "bert" or "modernbert".
+        backbone: what its blocks are: "bert", "modernbert" or, from left to right, "gpt2".
         backbone_settings: fields of that architecture that BertConfig has not; ``from_checkpoint`` sets both.
         embedding_size: width of the embeddings where it is not that of the blocks: a layer maps them to it, and the
             masked-item head back. None: that of the blocks.
@@ -73,6 +74,8 @@ class ContextualBertConfig(BertConfig):
             sets it.
         conditioning_settings: settings of the method's own, see its ``settings_class``. They may also be given by
             their names: ``ContextualBertConfig(conditioning="multi_attribute", attribute_start="paper")``.
+        use_cache: whether a text is written with the keys and values of the tokens before; None: where the backbone
+            reads from left to right.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
             the first position; "mean", the mean of the last block over the text, as in sentence-transformers.
@@ -117,7 +120,7 @@ class ContextualBertConfig(BertConfig):
     context_dropout: float = 0.0
     field_dropout: float = 0.0
     rarely_missing: list[str] | tuple[str, ...] | None = None
-    use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
+    use_cache: Any = None
 
     def __post_init__(self, **kwargs: Any) -> None:
         self._take_settings(kwargs)
@@ -131,6 +134,8 @@ class ContextualBertConfig(BertConfig):
         self._check_numbers()
         super().__post_init__(**kwargs)
         self._check()
+        if self.use_cache is None:  # what sees both sides has nothing to cache, and a True warns when checkpointing
+            self.use_cache = self.blocks.is_causal
 
     def _take_settings(self, kwargs: dict[str, Any]) -> None:
         """Move the settings of the method that are given by their names to ``conditioning_settings``."""
@@ -202,16 +207,7 @@ class ContextualBertConfig(BertConfig):
                 setting="has_context_as_text",
                 value=True,
             )
-        if self.backbone != "bert" and (self.backbone_settings is None or not self.has_position_embeddings):
-            raise ConfigurationError(
-                Message(
-                    "goes with {has_position_embeddings} and the backbone_settings of a checkpoint",
-                    has_position_embeddings=True,
-                ),
-                setting="backbone",
-                value=self.backbone,
-                fix="Take a checkpoint's: from_checkpoint, or is_from_scratch for its sizes alone.",
-            )
+        self._check_blocks()
         if self.hidden_size % self.num_attention_heads:
             raise ConfigurationError(
                 f"is not a multiple of the number of attention heads ({self.num_attention_heads})",
@@ -228,6 +224,35 @@ class ContextualBertConfig(BertConfig):
         if self.is_decoder or self.add_cross_attention:
             raise ConfigurationError(
                 "A masked model reads in both directions", fix="Leave is_decoder and add_cross_attention False."
+            )
+
+    def _check_blocks(self) -> None:
+        blocks = self.blocks
+        if blocks.needs_settings and (self.backbone_settings is None or not self.has_position_embeddings):
+            raise ConfigurationError(
+                Message(
+                    "goes with {has_position_embeddings} and the backbone_settings of a checkpoint",
+                    has_position_embeddings=True,
+                ),
+                setting="backbone",
+                value=self.backbone,
+                fix="Take a checkpoint's: from_checkpoint, or is_from_scratch for its sizes alone.",
+            )
+        if not blocks.is_causal:
+            return
+        if not self.has_position_embeddings:
+            raise ConfigurationError(
+                "reads from left to right, and a set has no order",
+                setting="backbone",
+                value=self.backbone,
+                fix=Message("Give {has_position_embeddings}.", has_position_embeddings=True),
+            )
+        if self.has_context_as_text:
+            raise ConfigurationError(
+                Message("does not go with {backbone}", backbone=self.backbone),
+                setting="has_context_as_text",
+                value=True,
+                fix="Write the words of the context at the beginning of each text.",
             )
 
     @classmethod
@@ -308,7 +333,12 @@ class ContextualBertConfig(BertConfig):
     @property
     def has_position_table(self) -> bool:
         """Return True if the embeddings know positions; ModernBERT's blocks rotate by them instead."""
-        return self.has_position_embeddings and self.backbone == "bert"
+        return self.has_position_embeddings and self.blocks.has_position_table
+
+    @property
+    def blocks(self) -> Blocks:
+        """What the blocks of this backbone are like."""
+        return get_blocks(self.backbone)
 
     @property
     def reads_context(self) -> bool:
@@ -364,7 +394,7 @@ class ContextualBertConfig(BertConfig):
             layer_norm_eps=self.layer_norm_eps,
             num_extra_layers=self.num_extra_layers,
             has_pretrained_start=self.has_pretrained_start,
-            has_prenorm=self.backbone != "bert",
+            has_prenorm=self.blocks.has_prenorm,
         )
 
 

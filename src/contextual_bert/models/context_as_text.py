@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from transformers import Cache
 
 from contextual_bert.context.kinds import MULTI_RESERVED
 from contextual_bert.errors import NAME, ConfigurationError, Message
@@ -76,6 +77,7 @@ class ContextAsText(ContextualBertModel):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         rows: Tensor | None = None,
+        past_key_values: Cache | None = None,
         **kwargs: Any,
     ) -> ContextualBertModelOutput:
         if input_ids is None or position_ids is not None:
@@ -118,7 +120,7 @@ class ContextAsText(ContextualBertModel):
             if rows is not None:
                 in_row = rows // ids.shape[1]
                 rows = in_row * ids.shape[1] + back[in_row, rows % ids.shape[1]]
-        outputs = super().forward(ids, real, None, token_type_ids, places, None, rows, **kwargs)
+        outputs = super().forward(ids, real, None, token_type_ids, places, None, rows, past_key_values, **kwargs)
         if rows is None:
             hidden = cast(Tensor, outputs.last_hidden_state)
             hidden = hidden if back is None else hidden.take_along_dim(back.unsqueeze(2), dim=1)

@@ -66,6 +66,21 @@ class ContextState:
         """The chosen rows, by number."""
         return self._map(lambda tensor: tensor[index], num_rows=len(index))
 
+    def joined(self, other: Self) -> Self:
+        """These rows, and behind them those of another state of the same model; one row of it goes with each of these.
+
+        Args:
+            other: with as many rows, or one.
+        """
+        second = other.for_sets(self.num_rows, conditioning=self.conditioning)
+        embedding = self.embedding
+        if embedding is not None and second.embedding is not None:
+            pairs = zip(embedding.features, second.embedding.features, strict=True)
+            vector = torch.cat([embedding.vector, second.embedding.vector])
+            embedding = ContextEmbedding(vector, tuple(torch.cat(pair) for pair in pairs))
+        states = tuple(torch.cat(pair) for pair in zip(self.states, second.states, strict=True))
+        return replace(self, num_rows=2 * self.num_rows, embedding=embedding, states=states)
+
     def _map(self, change: Callable[[Tensor], Tensor], **fields: int) -> Self:
         embedding = self.embedding
         if embedding is not None:

@@ -213,6 +213,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
 
     head_keys = ("cls.",)
     head_parts = {"head": "cls.predictions.transform"}  # noqa: RUF012
+    is_causal = False
     auto_class = AutoModelForMaskedLM
 
     def __init__(self, config: ContextualBertConfig) -> None:
@@ -380,6 +381,16 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
 
     def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
         """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden), each at most ``MAX_SCORE_ELEMENTS``."""
-        size = max(1, MAX_SCORE_ELEMENTS // self.config.vocab_size)
-        for start in range(0, max(1, hidden.shape[0]), size):
-            yield start, self.cls(hidden[start : start + size]).float()
+        for block in score_blocks(len(hidden), self.config.vocab_size):
+            yield block.start, self.cls(hidden[block]).float()
+
+
+def score_blocks(num_rows: int, vocab_size: int) -> Iterator[slice]:
+    """Rows of which ``MAX_SCORE_ELEMENTS`` logits are held at once; an empty slice where there are none.
+
+    Example:
+        >>> [*score_blocks(3, vocab_size=2**23)]
+        [slice(0, 2, None), slice(2, 4, None)]
+    """
+    size = max(1, MAX_SCORE_ELEMENTS // vocab_size)
+    return (slice(start, start + size) for start in range(0, max(1, num_rows), size))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel
+from transformers import AutoModel, Cache
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.models.bert.modeling_bert import (
     BertLMPredictionHead,
@@ -43,6 +43,7 @@ Context = Mapping[str, Tensor]
 
 class ContextualBertEmbeddings(nn.Module):
     """x_i = LayerNorm(item embedding [+ segment embedding] [+ position embedding]); parameters have BERT's names.
+    Blocks that normalise what they read themselves may have embeddings without a LayerNorm, as GPT-2's.
 
     With an ``embedding_size`` of its own the sum has that width, and ``projection`` maps x_i to the blocks'.
     """
@@ -50,13 +51,20 @@ class ContextualBertEmbeddings(nn.Module):
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__()
         size = config.embedding_size or config.hidden_size
-        self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
+        # A model that reads from left to right sees no padding, whose id may be that of the end of a text.
+        padding_id = None if config.blocks.is_causal else config.pad_token_id
+        self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=padding_id)
         self.position_embeddings = (
             nn.Embedding(config.max_position_embeddings, size) if config.has_position_table else None
         )
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
         settings = config.backbone_settings or {}
-        self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps, bias=settings.get("norm_bias", True))
+        has_bias = settings.get("norm_bias", True)
+        self.LayerNorm = (
+            nn.LayerNorm(size, eps=config.layer_norm_eps, bias=has_bias)
+            if config.blocks.has_embedding_norm
+            else nn.Identity()
+        )
         self.dropout = nn.Dropout(settings.get("embedding_dropout", config.hidden_dropout_prob))
         self.projection = nn.Linear(size, config.hidden_size) if config.embedding_size is not None else None
 
@@ -99,6 +107,17 @@ class ContextualBertEncoder(nn.Module):
         self.layer = nn.ModuleList(self.blocks.layer(config, index) for index in range(config.num_hidden_layers))
         self.final_norm = self.blocks.final_norm(config)
         self.conditioning = config.method.state(config.sizes)
+        if self.blocks.is_causal and self.conditioning is not None and self.conditioning.reads_sequence:
+            raise ConfigurationError(
+                Message(
+                    "lets a state that read the whole text into each block, and {backbone} reads from left to right: "
+                    "a token would see those that follow it",
+                    backbone=config.backbone,
+                ),
+                setting="conditioning",
+                value=config.conditioning,
+                fix=Message("Take {conditioning}.", conditioning="global_state_update"),
+            )
 
     def forward(
         self,
@@ -108,10 +127,11 @@ class ContextualBertEncoder(nn.Module):
         rows: Tensor | None = None,
         *,
         position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """``real``: (batch, length) of 0 and 1, None: nothing padded; or a mask that ``attn_implementation`` takes."""
-        state, inputs = None, self.blocks.layer_inputs(self.config, hidden, real, position_ids)
+        state, inputs = None, self.blocks.layer_inputs(self.config, hidden, real, position_ids, past_key_values)
         for index, layer in enumerate(self.layer):
             if index < len(states):
                 state = states[index]
@@ -137,10 +157,11 @@ class ContextualBertEncoder(nn.Module):
 @dataclass
 class ContextualBertModelOutput(BaseModelOutputWithPooling):
     """Output of BERT, and the state that the last block read (None without a state slot). The pooler's output is None
-    without a pooler, and if only some positions were wanted.
+    without a pooler, and if only some positions were wanted; the cache that was given has now these positions, too.
     """
 
     state: Tensor | None = None
+    past_key_values: Cache | None = None
 
 
 class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
@@ -152,11 +173,22 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
     num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
     auto_class: ClassVar[Any] = AutoModel  # that finds the same head of other architectures
+    is_causal: ClassVar[bool | None] = None  # whether the head needs blocks that read from left to right; None: any
     has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
-    _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer", "ContextualModernBertLayer"]  # noqa: RUF012
+    _no_split_modules = [  # noqa: RUF012
+        "ContextualBertEmbeddings",
+        "ContextualBertLayer",
+        "ContextualModernBertLayer",
+        "ContextualGpt2Layer",
+    ]
+    _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
     _can_record_outputs = {"hidden_states": ConditionedLayer, "attentions": [".attention.self", ".attn"]}  # noqa: RUF012
+
+    def __init__(self, config: ContextualBertConfig, *arguments: Any, **settings: Any) -> None:
+        check_head(type(self), config)
+        super().__init__(config, *arguments, **settings)
 
     def save_pretrained(self, save_directory: Any, *arguments: Any, **settings: Any) -> None:
         """Save as transformers does, in files with the mode of the umask: safetensors makes private ones."""
@@ -168,6 +200,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
         if isinstance(module, BertLMPredictionHead) and "bias" not in dict(module.named_parameters(recurse=False)):
             return  # an untied head keeps its bias in the decoder
         super()._init_weights(module)
+        self.config.blocks.initialise(module, self.config)
         if isinstance(module, ValueEmbedding | MeanEmbedding):
             self.config.method.initialise_feature(module.weight, self.config.sizes)
         # A method's own leaf module may know better, for instance a gate that starts at zero.
@@ -254,6 +287,22 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
                 separator, second = torch.tensor([[[self.config.eos_token_id]], [[1]]], device=self.device)
                 places = {"position_ids": second} if self.config.has_position_table else {}
                 module.conditioning.start_as_checkpoint(module.embeddings(separator, **places)[0, 0])
+
+
+def check_head(head: type[ContextualBertPreTrainedModel], config: ContextualBertConfig) -> None:
+    """Raise ConfigurationError where a head and the blocks of a config read in different directions."""
+    if head.is_causal is None or head.is_causal == config.blocks.is_causal:
+        return
+    if head.is_causal:
+        problem, fix = "reads in both directions, and {head} writes from left to right", "Take {backbone}."
+    else:
+        problem, fix = "reads from left to right, and {head} in both directions", "Take ContextualBertForCausalLM."
+    raise ConfigurationError(
+        problem.format(head=head.__name__),
+        setting="backbone",
+        value=config.backbone,
+        fix=Message(fix, backbone="gpt2") if head.is_causal else fix,
+    )
 
 
 def check_memory(config: ContextualBertConfig) -> None:
@@ -344,16 +393,28 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         rows: Tensor | None = None,
+        past_key_values: Cache | None = None,
         **kwargs: Any,
     ) -> ContextualBertModelOutput:
         if (input_ids is None) == (inputs_embeds is None):
             raise ConfigurationError("Give either input_ids or inputs_embeds.")
+        if past_key_values is not None and not self.config.blocks.is_causal:
+            raise ConfigurationError(
+                "is for models that read from left to right", setting="past_key_values", fix="Leave it out."
+            )
+        before = past_key_values.get_seq_length() if past_key_values is not None else 0
+        if before and position_ids is None:
+            first = before - self.num_added_positions
+            length = cast(Tensor, input_ids if input_ids is not None else inputs_embeds).shape[1]
+            position_ids = torch.arange(first, first + length, device=self.device).unsqueeze(0)
         placed = position_ids if self.config.has_position_table or not self.config.has_position_embeddings else None
         embeddings = self.embeddings(input_ids, token_type_ids, placed, inputs_embeds)
         has_all_states = bool(kwargs.get("output_hidden_states", self.config.output_hidden_states))
         kwargs["return_dict"] = True  # of this inner call, whatever the config says of the outer one
         wanted = None if has_all_states else rows
-        outputs = self.encode(embeddings, attention_mask, context, wanted, position_ids, **kwargs)
+        outputs = self.encode(
+            embeddings, attention_mask, context, wanted, position_ids, past_key_values=past_key_values, **kwargs
+        )
         if self.pooler is not None and rows is None:
             outputs.pooler_output = self.pooler(outputs.last_hidden_state)
         if has_all_states and rows is not None:
@@ -377,6 +438,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         context: Context | ContextState | None,
         rows: Tensor | None = None,
         position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
         **kwargs: Any,
     ) -> ContextualBertModelOutput:
         """From embedded items to hidden states: where the context enters. Called by ``forward``."""
@@ -401,12 +463,24 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             )
         if self.conditioning is not None:
             embeddings, attention_mask = self.conditioning(embeddings, attention_mask, embedded_context)
+        if past_key_values is not None and past_key_values.get_seq_length():
+            embeddings, added = embeddings[:, added:], 0  # what is put in front is in the cache
         if position_ids is not None and added:
             first = position_ids.new_zeros(()).expand(*position_ids.shape[:-1], added)
             position_ids = torch.cat([first, position_ids + added], dim=-1)
-        hidden, state = self.encoder(embeddings, attention_mask, states, rows, position_ids=position_ids, **kwargs)
+        hidden, state = self.encoder(
+            embeddings,
+            attention_mask,
+            states,
+            rows,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            **kwargs,
+        )
         return ContextualBertModelOutput(
-            last_hidden_state=hidden if rows is not None else hidden[:, added:], state=state
+            last_hidden_state=hidden if rows is not None else hidden[:, added:],
+            state=state,
+            past_key_values=past_key_values,
         )
 
     @property

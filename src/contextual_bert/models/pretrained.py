@@ -24,6 +24,7 @@ from contextual_bert.models.backbones.bert import BERT_FIELDS
 from contextual_bert.models.checkpoint_files import (
     HUB_SETTINGS,
     backbone_of,
+    check_direction,
     found_config,
     load_tokenizer,
     tokens_of,
@@ -57,12 +58,13 @@ def load_checkpoint(
     Raises:
         CheckpointError, ConfigurationError: see ``ContextualBertPreTrainedModel.from_checkpoint``.
     """
+    hub = {name: value for name, value in settings.items() if name in HUB_SETTINGS}
+    theirs = found_config(checkpoint, hub)
+    check_direction(theirs, checkpoint, is_causal=model_class.is_causal)
     own = {name: value for name, value in settings.items() if name in _fields() or methods_of_setting(name)}
     loading = {name: value for name, value in settings.items() if name not in own}
-    hub = {name: value for name, value in loading.items() if name in HUB_SETTINGS}
     config = checkpoint_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
     num_own = config.num_hidden_layers - config.num_extra_layers
-    theirs = found_config(checkpoint, hub)
     backbone, num_theirs = backbone_of(theirs, checkpoint), theirs.num_hidden_layers
     if num_own > num_theirs:
         raise ConfigurationError(

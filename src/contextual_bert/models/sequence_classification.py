@@ -90,6 +90,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     head_keys = ("classifier.", "bert.pooler.")
     head_parts = {"head": "bert.pooler"}  # noqa: RUF012
     head_fields = ("is_ordinal", "classifier_pooling")
+    is_causal = False
     auto_class = AutoModelForSequenceClassification
 
     def __init__(self, config: ContextualBertConfig) -> None:

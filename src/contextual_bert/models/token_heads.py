@@ -61,6 +61,7 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
     """
 
     head_keys = ("classifier.", "head.")
+    is_causal = False
     auto_class = AutoModelForTokenClassification
 
     def __init__(self, config: ContextualBertConfig) -> None:
@@ -134,6 +135,7 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
     head_keys = ("qa_outputs.", "head.")
     head_parts = {"classifier": "qa_outputs"}  # noqa: RUF012
     num_segments = 2
+    is_causal = False
     auto_class = AutoModelForQuestionAnswering
 
     def __init__(self, config: ContextualBertConfig) -> None:

@@ -97,6 +97,28 @@ def tell_halves(tokenizer: PreTrainedTokenizerBase) -> None:
     backend.post_processor = processors.Sequence([trimming, template]) if trimming is not None else template
 
 
+def mark_ends(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Let a tokenizer of a model that writes put a token before each text, from which the first word follows, and one
+    behind it, which says that it is over; GPT-2's has one for both, and puts none.
+
+    They are also its [CLS] and [SEP]. Padding, which nothing reads, is the end where there is no other; it stands in
+    front, so that what is written follows the prompt.
+
+    Args:
+        tokenizer: with an eos_token; changed in place.
+    """
+    last: Any = tokenizer.eos_token
+    first: Any = tokenizer.bos_token or last
+    padding: Any = tokenizer.pad_token or last
+    tokenizer.add_special_tokens({"bos_token": first, "cls_token": first, "sep_token": last, "pad_token": padding})
+    tokenizer.padding_side = "left"
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    tokenizer.init_kwargs |= {"model_input_names": tokenizer.model_input_names, "padding_side": "left"}
+    backend: Any = tokenizer.backend_tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+    special = [(name, tokenizer.convert_tokens_to_ids(name)) for name in dict.fromkeys((first, last))]
+    backend.post_processor = processors.TemplateProcessing(single=[first, "$A", last], special_tokens=special)
+
+
 def _encoded(tokenizer: Any, *texts: str) -> tuple[list[int], list[int], list[int | None]]:
     found = tokenizer(*texts, return_token_type_ids=True)
     return found["input_ids"], found["token_type_ids"], found.sequence_ids(0)

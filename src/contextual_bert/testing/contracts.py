@@ -15,6 +15,7 @@ from contextual_bert.testing.computation import (
     check_parameters,
     check_save_and_load,
 )
+from contextual_bert.testing.generation import check_generation
 from contextual_bert.testing.heads import check_checkpoint_start, check_heads
 from contextual_bert.testing.outputs import (
     check_bert,
@@ -42,6 +43,7 @@ CONTRACTS: Mapping[str, Callable[[str], None]] = MappingProxyType(
         "compile": check_compile,
         "checkpoint_start": check_checkpoint_start,
         "heads": check_heads,
+        "generation": check_generation,
         "training": check_training,
     }
 )

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from contextual_bert.conditioning import get_method
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertModel
 from contextual_bert.models.auto import MODELS
 from contextual_bert.models.backbones import BACKBONES
@@ -37,18 +38,25 @@ ROUNDING = 1e-5  # float32: the same sums in another order
 def check_checkpoint_start(method_name: str) -> None:
     """Contract 8, for every backbone and head: from a checkpoint only declared weights are new; at first the output is
     that of transformers' own class if the method promises so, and without a slot bit for bit."""
-    for model_type in BACKBONES:
+    for model_type, backbone in BACKBONES.items():
         for auto_class, model_class in MODELS.items():
-            _check_start(method_name, model_type, auto_class, model_class)
+            if model_class.is_causal in (None, backbone.is_causal):
+                _check_start(method_name, model_type, auto_class, model_class)
 
 
 def _check_start(method_name: str, model_type: str, auto_class: Any, model_class: Any) -> None:
     name, method = f"{method_name}, {model_type}, {model_class.__name__}", get_method(method_name)
     plain = drawn_anew(auto_class.from_config(miniature_plain_config(model_type), trust_remote_code=False))
+    state = method.state(miniature_config(method_name).sizes)
     with tempfile.TemporaryDirectory() as folder:
         miniature_checkpoint(plain, Path(folder))
         schema = miniature_schema() if method.has_context else None
-        model = model_class.from_checkpoint(folder, schema=schema, conditioning=method_name).eval()
+        try:
+            model = model_class.from_checkpoint(folder, schema=schema, conditioning=method_name).eval()
+        except ConfigurationError:
+            reads_on = BACKBONES[model_type].is_causal and state is not None and state.reads_sequence
+            require(reads_on, f"{name}: refused")
+            return
     backbone, prefix = BACKBONES[model_type], "" if plain.base_model is not plain else f"{plain.base_model_prefix}."
     of_base = model_class is ContextualBertModel
     given = {
@@ -83,6 +91,8 @@ def _real(outputs: list[Tensor], inputs: dict[str, Tensor]) -> list[Tensor]:
 def check_heads(method_name: str) -> None:
     """Every head: BERT's own with its names, fed by `context`, which reaches its own row alone; saved and loaded."""
     for auto_class, model_class in MODELS.items():
+        if model_class.is_causal:
+            continue  # see check_generation
         name = f"{method_name}, {model_class.__name__}"
         fields: dict[str, Any] = {"has_position_embeddings": True, "type_vocab_size": 2}
         model: Any = drawn_anew(model_class(miniature_config(method_name, **fields)))
@@ -128,4 +138,4 @@ def _outputs(model: Any, batch: dict[str, Any]) -> list[Tensor]:
     """Return the outputs of the head, a row a row of the batch. State and pooled vector belong to the model."""
     named = {"logits_at": "all"} if "logits_at" in inspect.signature(model.forward).parameters else {}
     outputs = model(**batch, **named)
-    return [outputs[key] for key in outputs if key not in ("state", "pooler_output")]
+    return [outputs[key] for key in outputs if key not in ("state", "pooler_output", "past_key_values")]

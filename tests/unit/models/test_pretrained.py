@@ -15,7 +15,7 @@ from transformers import (
     BertForMaskedLM,
     BertForSequenceClassification,
     BertModel,
-    GPT2Config,
+    GPTNeoConfig,
     Trainer,
     TrainingArguments,
     pipeline,
@@ -202,8 +202,8 @@ def test_a_folder_without_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_another_architecture_is_refused(checkpoint: Path, tmp_path: Path) -> None:
-    GPT2Config().save_pretrained(tmp_path / "gpt")
-    with pytest.raises(CheckpointError, match=r"its architecture is 'gpt2'\. Allowed: bert"):
+    GPTNeoConfig().save_pretrained(tmp_path / "gpt")
+    with pytest.raises(CheckpointError, match=r"its architecture is 'gpt_neo'\. Allowed: bert"):
         ContextualBertModel.from_checkpoint(tmp_path / "gpt", schema=SCHEMA)
     ContextualBertModel.from_checkpoint(checkpoint, schema=SCHEMA).save_pretrained(tmp_path / "own")
     with pytest.raises(CheckpointError, match=r"'contextual_bert'.*load it with from_pretrained"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from transformers import Cache
 
 from contextual_bert.errors import CheckpointError
 from contextual_bert.places import PathPlace
@@ -61,6 +62,7 @@ class Backbone:
         fields: of the config, here -> there, beside ``COMMON_FIELDS``.
         fixed_fields: of our config, which the architecture leaves no choice.
         masked_lm_weight: a weight that only a checkpoint with a head for hidden tokens has.
+        is_causal: whether it reads from left to right, and writes.
         made: names here of weights that the architecture lacks and ``weights`` makes: segments that start as zero, so
             that separators alone tell the halves of a pair until training tells more.
 
@@ -75,6 +77,7 @@ class Backbone:
     fields: ClassVar[Mapping[str, str]] = {}
     fixed_fields: ClassVar[Mapping[str, Any]] = {}
     masked_lm_weight: ClassVar[str] = ""
+    is_causal: ClassVar[bool] = False
     made: ClassVar[tuple[str, ...]] = ()
 
     def check(self, config: Any, checkpoint: object) -> None:
@@ -116,33 +119,51 @@ class Backbone:
 
 
 class Blocks:
-    """Modules that a model of a ``ContextualBertConfig`` is built of, but for its embeddings."""
+    """Modules that a model of a ``ContextualBertConfig`` is built of, but for its embeddings.
 
-    pools_mean: ClassVar[bool] = False  # whether the pooler also reads the mean of a text
+    Attributes:
+        pools_mean: whether the pooler also reads the mean of a text.
+        is_causal: whether a position sees those before it alone.
+        has_prenorm: whether a block normalises what it reads and adds to a stream that stays as it is.
+        has_position_table: whether positions are embedded beside the tokens; else the blocks know them.
+        has_embedding_norm: whether a LayerNorm follows the embeddings.
+        needs_settings: whether there is none without the settings of a checkpoint.
+    """
+
+    pools_mean: ClassVar[bool] = False
+    is_causal: ClassVar[bool] = False
+    has_prenorm: ClassVar[bool] = False
+    has_position_table: ClassVar[bool] = True
+    has_embedding_norm: ClassVar[bool] = True
+    needs_settings: ClassVar[bool] = False
 
     def layer(self, config: Any, index: int) -> ConditionedLayer:
         """The block of this index."""
         raise NotImplementedError
 
     def layer_inputs(
-        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None
+        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None, cache: Cache | None = None
     ) -> Sequence[LayerInput]:
         """The inputs of all blocks beside the hidden states.
 
         Args:
             config: of the model.
             hidden: (batch, length, hidden) of the first block.
-            real: (batch, length) of 0 and 1, None where nothing is padded.
+            real: (batch, length) of 0 and 1, None where nothing is padded; with a cache, of its positions, too.
             position_ids: (batch or 1, length), None where they are counted from 0.
+            cache: keys and values of the positions before; only blocks that are causal are given one.
         """
         raise NotImplementedError
+
+    def initialise(self, module: nn.Module, config: Any) -> None:
+        """Draw the weights of a module that these blocks alone have; called of every module."""
 
     def final_norm(self, config: Any) -> nn.Module | None:
         """What follows the last block."""
         return None
 
     def pooler(self, config: Any) -> nn.Module:
-        """The module that makes (batch, hidden) of hidden states' first position."""
+        """The module that makes (batch, hidden) of hidden states' first position; causal blocks have none."""
         raise NotImplementedError
 
     def masked_lm_transform(self, config: Any) -> nn.Module | None:
@@ -162,3 +183,19 @@ def refuse_activation(activation: str, *, head: str, checkpoint: object) -> None
             fix="Give a checkpoint with one activation.",
             place=PathPlace(str(checkpoint), is_subject=False),
         )
+
+
+def asked_rows(rows: Tensor, hidden: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The asked positions of a batch, each a sequence of length 1, and the state that each of them reads.
+
+    What follows attention treats each position by itself.
+
+    Args:
+        rows: (asked,) into the flattened (batch * length).
+        hidden: (batch, length, hidden) -> (asked, 1, hidden).
+        state: (batch, ...) -> (asked, ...).
+    """
+    if state is not None:
+        sets = rows.div(hidden.shape[1], rounding_mode="trunc")  # one node when exported; // makes ten
+        state = state.index_select(0, sets)
+    return hidden.flatten(0, 1).index_select(0, rows).unsqueeze(1), state

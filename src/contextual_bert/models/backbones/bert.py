@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
+from transformers import Cache
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert.modeling_bert import BertLayer, BertPooler, eager_attention_forward
 
 from contextual_bert.errors import CheckpointError
-from contextual_bert.models.backbones.backbone import Backbone, Blocks, ConditionedLayer, LayerInput
+from contextual_bert.models.backbones.backbone import Backbone, Blocks, ConditionedLayer, LayerInput, asked_rows
 from contextual_bert.places import PathPlace
 
 BERT_FIELDS = (
@@ -59,7 +60,7 @@ class BertBlocks(Blocks):
         return ContextualBertLayer(config, index)
 
     def layer_inputs(
-        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None
+        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None, cache: Cache | None = None
     ) -> list[LayerInput]:
         mask = create_bidirectional_mask(config=config, inputs_embeds=hidden, attention_mask=real)
         return [LayerInput(mask)] * config.num_hidden_layers
@@ -103,10 +104,8 @@ class ContextualBertLayer(ConditionedLayer, BertLayer):
         else:
             attended, _ = self.attention.self(read, attention_mask=mask, **kwargs)
         if rows is not None:
-            # What follows treats each position by itself: each asked position is a sequence of length 1 from here on.
-            sets = rows.div(hidden.shape[1], rounding_mode="trunc")  # one node when exported; // makes ten
-            state = state.index_select(0, sets) if state is not None else None
-            attended, hidden = (each.flatten(0, 1).index_select(0, rows).unsqueeze(1) for each in (attended, hidden))
+            attended, _ = asked_rows(rows, attended, None)
+            hidden, state = asked_rows(rows, hidden, state)
         hidden = self.attention.output(attended, hidden)
         if self.point == "read":
             hidden = self.conditioning(hidden, state)

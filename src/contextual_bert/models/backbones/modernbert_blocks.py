@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import ModernBertConfig
+from transformers import Cache, ModernBertConfig
 from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.modernbert.modeling_modernbert import (
@@ -16,7 +16,7 @@ from transformers.models.modernbert.modeling_modernbert import (
     eager_attention_forward,
 )
 
-from contextual_bert.models.backbones.backbone import Blocks, ConditionedLayer, LayerInput
+from contextual_bert.models.backbones.backbone import Blocks, ConditionedLayer, LayerInput, asked_rows
 
 
 class ModernBertBlocks(Blocks):
@@ -24,13 +24,16 @@ class ModernBertBlocks(Blocks):
 
     native: ModernBertConfig | None = None  # made once a model
     pools_mean = True
+    has_prenorm = True
+    has_position_table = False
+    needs_settings = True
 
     def layer(self, config: Any, index: int) -> ConditionedLayer:
         self.native = self.native or native_config(config)
         return ContextualModernBertLayer(config, self.native, index)
 
     def layer_inputs(
-        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None
+        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None, cache: Cache | None = None
     ) -> list[LayerInput]:
         native = self.native = self.native or native_config(config)
         name = config._attn_implementation  # which set_attn_implementation may have changed
@@ -104,10 +107,7 @@ class ContextualModernBertLayer(ConditionedLayer, ModernBertEncoderLayer):
             attended, _ = self.attn(read, position_embeddings=position_embeddings, attention_mask=mask, **kwargs)
         hidden = hidden + attended
         if rows is not None:
-            # What follows treats each position by itself: each asked position is a sequence of length 1 from here on.
-            sets = rows.div(hidden.shape[1], rounding_mode="trunc")
-            state = state.index_select(0, sets) if state is not None else None
-            hidden = hidden.flatten(0, 1).index_select(0, rows).unsqueeze(1)
+            hidden, state = asked_rows(rows, hidden, state)
         if self.point == "read":
             hidden = self.conditioning(hidden, state)
         read = self.mlp_norm(hidden)

@@ -8,13 +8,14 @@ from contextual_bert.models.backbones.backbone import Backbone, Blocks
 from contextual_bert.models.backbones.bert import Bert, BertBlocks
 from contextual_bert.models.backbones.distilbert import DistilBert
 from contextual_bert.models.backbones.electra import Electra
+from contextual_bert.models.backbones.gpt2 import Gpt2
 from contextual_bert.models.backbones.modernbert import ModernBert
 from contextual_bert.models.backbones.roberta import Roberta
 
 BACKBONES: Mapping[str, Backbone] = MappingProxyType(
     {
         model_type: backbone
-        for backbone in (Bert(), Roberta(), DistilBert(), Electra(), ModernBert())
+        for backbone in (Bert(), Roberta(), DistilBert(), Electra(), ModernBert(), Gpt2())
         for model_type in backbone.model_types
     }
 )
@@ -27,6 +28,10 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "deberta-v2": "its attention keeps positions apart from words",
     }
 )
+# Blocks of architectures whose layers transformers loads on request.
+_LOADED_WHEN_USED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"modernbert": ("modernbert_blocks", "ModernBertBlocks"), "gpt2": ("gpt2_blocks", "Gpt2Blocks")}
+)
 
 
 def get_blocks(name: str) -> Blocks:
@@ -36,6 +41,7 @@ def get_blocks(name: str) -> Blocks:
         >>> get_blocks("bert").pools_mean
         False
     """
-    if name == "modernbert":  # whose layers of transformers are loaded when used
-        return import_module("contextual_bert.models.backbones.modernbert_blocks").ModernBertBlocks()
+    if name in _LOADED_WHEN_USED:
+        module, blocks = _LOADED_WHEN_USED[name]
+        return getattr(import_module(f"contextual_bert.models.backbones.{module}"), blocks)()
     return BertBlocks()
