@@ -12,15 +12,18 @@ HOLDING = [name for name in CONTRACTS if name not in ("bert", "heads", "permutat
 
 
 PAIRS = [(contract, method) for contract in [*HOLDING, "heads"] for method in METHODS]
+BLOCKS = ("modernbert", "mpnet")
 
 
+@pytest.mark.parametrize("model_type", BLOCKS)
 @pytest.mark.parametrize(("contract", "method_name"), [pair for pair in PAIRS if pair != ("heads", "none")])
-def test_a_contract_holds_in_modernberts_blocks(contract: str, method_name: str) -> None:
-    with blocks_of("modernbert"):
+def test_a_contract_holds_in_other_blocks(contract: str, method_name: str, model_type: str) -> None:
+    with blocks_of(model_type):
         CONTRACTS[contract](method_name)
 
 
 @pytest.mark.slow
-def test_modernberts_blocks_are_compiled() -> None:
-    with blocks_of("modernbert"):
+@pytest.mark.parametrize("model_type", BLOCKS)
+def test_other_blocks_are_compiled(model_type: str) -> None:
+    with blocks_of(model_type):
         CONTRACTS["compile"]("global_state_update")

@@ -126,7 +126,8 @@ class BlockSlot(nn.Module):
 
     ``attend``: in place of self-attention, ``forward(hidden, attend, state)``; gives ``output_size`` components.
     ``attend(query, key, value)``, each (batch, heads, length, head size), is the model's attention with its mask,
-    dropout and ``attn_implementation``, and gives (batch, length, heads * head size).
+    dropout and ``attn_implementation``, and gives (batch, length, heads * head size). More heads than the model has are
+    groups of as many, one after another.
     ``read``: between attention and feed-forward, ``forward(hidden, state)``.
     ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1;
     the residual path keeps the unmodulated input.

@@ -18,7 +18,7 @@ from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
 POOLINGS = ("cls", "mean")
-BLOCKS = ("bert", "modernbert", "gpt2")
+BLOCKS = ("bert", "mpnet", "modernbert", "gpt2")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 SIZES = (
@@ -62,7 +62,7 @@ class ContextualBertConfig(BertConfig):
         softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
             but ``reserved_token_ids``; "candidates", all but these and the items that the set shows.
         type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
-        backbone: what its blocks are: "bert", "modernbert" or, from left to right, "gpt2".
+        backbone: what its blocks are: "bert", "mpnet", "modernbert" or, from left to right, "gpt2".
         backbone_settings: fields of that architecture that BertConfig has not; ``from_checkpoint`` sets both.
         embedding_size: width of the embeddings where it is not that of the blocks: a layer maps them to it, and the
             masked-item head back. None: that of the blocks.

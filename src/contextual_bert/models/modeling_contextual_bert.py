@@ -105,6 +105,7 @@ class ContextualBertEncoder(nn.Module):
         super().__init__()
         self.config, self.blocks = config, get_blocks(config.backbone)
         self.layer = nn.ModuleList(self.blocks.layer(config, index) for index in range(config.num_hidden_layers))
+        self.shared = self.blocks.shared(config)
         self.final_norm = self.blocks.final_norm(config)
         self.conditioning = config.method.state(config.sizes)
         if self.blocks.is_causal and self.conditioning is not None and self.conditioning.reads_sequence:
@@ -131,7 +132,8 @@ class ContextualBertEncoder(nn.Module):
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """``real``: (batch, length) of 0 and 1, None: nothing padded; or a mask that ``attn_implementation`` takes."""
-        state, inputs = None, self.blocks.layer_inputs(self.config, hidden, real, position_ids, past_key_values)
+        state = None
+        inputs = self.blocks.layer_inputs(self.config, hidden, real, position_ids, past_key_values, self.shared)
         for index, layer in enumerate(self.layer):
             if index < len(states):
                 state = states[index]

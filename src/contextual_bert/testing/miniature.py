@@ -125,14 +125,18 @@ def miniature_plain_config(model_type: str) -> PreTrainedConfig:
     sizes = {named[name]: value for name, value in fields.items() if name in named}
     if model_type == "gpt2":
         sizes |= {"n_inner": fields["intermediate_size"], "embd_pdrop": 0.0, "bos_token_id": None, "eos_token_id": None}
-    return AutoConfig.for_model(model_type, vocab_size=len(ITEMS) + 3, pad_token_id=0, **sizes)
+    return AutoConfig.for_model(
+        model_type, vocab_size=len(ITEMS) + 3, pad_token_id=BACKBONES[model_type].padding_id or 0, **sizes
+    )
 
 
-def miniature_tokenizer(vocab_size: int = 23) -> PreTrainedTokenizerFast:
+def miniature_tokenizer(vocab_size: int = 23, *, padding_id: int = 0) -> PreTrainedTokenizerFast:
     """A tokenizer for text: BERT's special tokens, then word0, word1, and so on; it puts [CLS] and [SEP] around. For a
     model that writes, these are the beginning and the end of a text."""
     special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "MASK", "UNK", "CLS", "SEP")}
-    words = [*special.values(), *(f"word{number}" for number in range(vocab_size - len(special)))]
+    names = [name for name in special.values() if name != "[PAD]"]
+    names.insert(padding_id, "[PAD]")
+    words = [*names, *(f"word{number}" for number in range(vocab_size - len(special)))]
     ids = {word: number for number, word in enumerate(words)}
     backend: Any = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
     backend.pre_tokenizer = Whitespace()

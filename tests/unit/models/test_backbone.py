@@ -1,7 +1,7 @@
 """Checkpoints of other families: what becomes of their positions, segments and widths, and what is refused."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -41,13 +41,16 @@ def saved(model_type: str, folder: Path, auto_class: Any = AutoModelForMaskedLM,
 @pytest.mark.parametrize("model_type", OTHERS)
 def test_texts_may_be_as_long_as_the_checkpoint_has_positions(model_type: str, tmp_path: Path) -> None:
     plain = saved(model_type, tmp_path, max_position_embeddings=12)
-    longest = 11 if model_type in ("roberta", "xlm-roberta", "camembert") else 12  # these leave out the padding's row
+    # These leave out the rows of the padding.
+    longest = {"roberta": 11, "xlm-roberta": 11, "camembert": 11, "mpnet": 10}.get(model_type, 12)
     model = ContextualBertForMaskedLM.from_checkpoint(tmp_path, conditioning="none").eval()
     processor = ContextualBertProcessor.from_checkpoint(tmp_path)
     assert model.config.max_position_embeddings == processor.tokenizer.model_max_length == longest
     ids = torch.arange(longest).add(5).unsqueeze(0)
     with torch.no_grad():
-        assert torch.equal(model(ids, torch.ones_like(ids), logits_at="all").logits, plain(ids).logits)
+        found = model(ids, torch.ones_like(ids), logits_at="all").logits
+    atol = 0 if BACKBONES[model_type].is_exact else 1e-5
+    torch.testing.assert_close(found, plain(ids).logits, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("model_type", OTHERS)
@@ -97,6 +100,58 @@ def test_words_of_a_context_are_set_apart_by_as_many_separators_as_two_texts(tmp
         whole = torch.tensor([[2, 11, 12, separator, separator, 7, 8, 3]])
         expected = plain(whole, torch.ones_like(whole)).last_hidden_state
     torch.testing.assert_close(found, expected[:, [0, 5, 6, 7]], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_mpnets_distances_weigh_as_in_transformers(implementation: str, tmp_path: Path) -> None:
+    plain = saved("mpnet", tmp_path, AutoModel, max_position_embeddings=300)
+    model = ContextualBertModel.from_checkpoint(tmp_path, conditioning="none").eval()
+    model.set_attn_implementation(implementation)
+    ids = torch.randint(5, 23, (2, 290), generator=torch.Generator().manual_seed(0))  # beyond the last bucket
+    mask = torch.ones_like(ids)
+    mask[1, 200:] = 0
+    ids = ids.where(mask.bool(), 1)
+    with torch.no_grad():
+        found, expected = (each(ids, mask, output_hidden_states=True) for each in (model, plain))
+    for ours, theirs in zip(found.hidden_states, expected.hidden_states, strict=True):
+        torch.testing.assert_close(ours[mask.bool()], theirs[mask.bool()], rtol=0, atol=1e-5)
+    with torch.no_grad():
+        wider = model(ids[1:, :200], mask[1:, :200]).last_hidden_state
+        unpadded = model(ids[1:, :200]).last_hidden_state
+    torch.testing.assert_close(wider[0], found.last_hidden_state[1, :200], rtol=0, atol=1e-5)
+    torch.testing.assert_close(unpadded, wider, rtol=0, atol=1e-5)
+
+
+def test_words_in_front_of_a_text_have_mpnets_distances(tmp_path: Path) -> None:
+    plain = saved("mpnet", tmp_path, AutoModel)
+    model = ContextualBertForMaskedLM.from_checkpoint(
+        tmp_path, conditioning="none", has_context_as_text=True, num_separators=2
+    ).eval()
+    text = torch.tensor([[3, 7, 8, 9, 4], [3, 10, 11, 12, 4]])
+    words = torch.tensor([[11, 12], [13, -FIRST_WORD]]) + FIRST_WORD  # the second customer has one word
+    separator = cast(int, model.config.eos_token_id)
+    with torch.no_grad():
+        found = model.bert(text, torch.ones_like(text), {"sex": words}).last_hidden_state
+        for row, said in enumerate([[11, 12], [13]]):
+            whole = torch.tensor([[3, *said, separator, separator, *text[row, 1:].tolist()]])
+            expected = plain(whole, torch.ones_like(whole)).last_hidden_state[0]
+            theirs = torch.cat([expected[:1], expected[len(said) + 3 :]])
+            torch.testing.assert_close(found[row], theirs, rtol=0, atol=1e-5)
+
+
+def test_an_attention_that_adds_no_biases_is_refused_for_mpnet(tmp_path: Path) -> None:
+    saved("mpnet", tmp_path, AutoModel)
+    model = ContextualBertModel.from_checkpoint(tmp_path, conditioning="none")
+    model.config._attn_implementation = "flex_attention"  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(ConfigurationError, match=r"attn_implementation.*cannot add biases of distances"):
+        model(IDS)
+
+
+@pytest.mark.parametrize(("name", "value"), [("pad_token_id", 0), ("relative_attention_num_buckets", 16)])
+def test_an_mpnet_that_transformers_computes_otherwise_is_refused(name: str, value: int, tmp_path: Path) -> None:
+    saved("mpnet", tmp_path, AutoModel, **cast(Any, {name: value}))
+    with pytest.raises(CheckpointError, match=f"its {name} is {value}"):
+        ContextualBertModel.from_checkpoint(tmp_path, schema=SCHEMA)
 
 
 def test_an_architecture_whose_blocks_are_others_is_refused_with_the_reason(tmp_path: Path) -> None:

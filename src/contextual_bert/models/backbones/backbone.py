@@ -65,6 +65,8 @@ class Backbone:
         is_causal: whether it reads from left to right, and writes.
         made: names here of weights that the architecture lacks and ``weights`` makes: segments that start as zero, so
             that separators alone tell the halves of a pair until training tells more.
+        padding_id: the only one that transformers' class counts positions by; None: the config's.
+        is_exact: whether sums are made here in the order of transformers' class.
 
     Example:
         >>> from contextual_bert.models.backbones import BACKBONES
@@ -79,6 +81,8 @@ class Backbone:
     masked_lm_weight: ClassVar[str] = ""
     is_causal: ClassVar[bool] = False
     made: ClassVar[tuple[str, ...]] = ()
+    padding_id: ClassVar[int | None] = None
+    is_exact: ClassVar[bool] = True
 
     def check(self, config: Any, checkpoint: object) -> None:
         """Raise CheckpointError where a config asks for something that is not computed here.
@@ -141,8 +145,18 @@ class Blocks:
         """The block of this index."""
         raise NotImplementedError
 
+    def shared(self, config: Any) -> nn.Module | None:
+        """Return what all blocks share."""
+        return None
+
     def layer_inputs(
-        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None, cache: Cache | None = None
+        self,
+        config: Any,
+        hidden: Tensor,
+        real: Tensor | None,
+        position_ids: Tensor | None,
+        cache: Cache | None = None,
+        shared: nn.Module | None = None,
     ) -> Sequence[LayerInput]:
         """The inputs of all blocks beside the hidden states.
 
@@ -152,6 +166,7 @@ class Blocks:
             real: (batch, length) of 0 and 1, None where nothing is padded; with a cache, of its positions, too.
             position_ids: (batch or 1, length), None where they are counted from 0.
             cache: keys and values of the positions before; only blocks that are causal are given one.
+            shared: the module of ``shared``.
         """
         raise NotImplementedError
 

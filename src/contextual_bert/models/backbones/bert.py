@@ -60,7 +60,13 @@ class BertBlocks(Blocks):
         return ContextualBertLayer(config, index)
 
     def layer_inputs(
-        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None, cache: Cache | None = None
+        self,
+        config: Any,
+        hidden: Tensor,
+        real: Tensor | None,
+        position_ids: Tensor | None,
+        cache: Cache | None = None,
+        shared: nn.Module | None = None,
     ) -> list[LayerInput]:
         mask = create_bidirectional_mask(config=config, inputs_embeds=hidden, attention_mask=real)
         return [LayerInput(mask)] * config.num_hidden_layers
@@ -120,6 +126,8 @@ class ContextualBertLayer(ConditionedLayer, BertLayer):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **kwargs: Any) -> Tensor:
         """The attention that ``attn_implementation`` names, as in BERT's: heads (batch, heads, length, head size) ->
         (batch, length, heads * head size)."""
+        if mask is not None and mask.ndim == 4 and mask.shape[1] not in (1, query.shape[1]):
+            mask = mask.repeat(1, query.shape[1] // mask.shape[1], 1, 1)  # a method has several groups of heads
         name: Any = self.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = self.config.attention_probs_dropout_prob if self.training else 0.0

@@ -35,6 +35,7 @@ class Gpt2Blocks(Blocks):
         real: Tensor | None,
         position_ids: Tensor | None,
         cache: Cache | None = None,
+        shared: nn.Module | None = None,
     ) -> list[LayerInput]:
         native = self.native = self.native or gpt2_config(config)
         name = config._attn_implementation  # which set_attn_implementation may have changed

@@ -33,7 +33,13 @@ class ModernBertBlocks(Blocks):
         return ContextualModernBertLayer(config, self.native, index)
 
     def layer_inputs(
-        self, config: Any, hidden: Tensor, real: Tensor | None, position_ids: Tensor | None, cache: Cache | None = None
+        self,
+        config: Any,
+        hidden: Tensor,
+        real: Tensor | None,
+        position_ids: Tensor | None,
+        cache: Cache | None = None,
+        shared: nn.Module | None = None,
     ) -> list[LayerInput]:
         native = self.native = self.native or native_config(config)
         name = config._attn_implementation  # which set_attn_implementation may have changed
@@ -41,10 +47,10 @@ class ModernBertBlocks(Blocks):
             native._attn_implementation = name  # pyright: ignore[reportPrivateUsage]
         if position_ids is None:
             position_ids = torch.arange(hidden.shape[1], device=hidden.device).unsqueeze(0)
-        shared: dict[str, Any] = {"config": native, "inputs_embeds": hidden, "attention_mask": real}
+        masked: dict[str, Any] = {"config": native, "inputs_embeds": hidden, "attention_mask": real}
         masks = {
-            "full_attention": create_bidirectional_mask(**shared),
-            "sliding_attention": create_bidirectional_sliding_window_mask(**shared),
+            "full_attention": create_bidirectional_mask(**masked),
+            "sliding_attention": create_bidirectional_sliding_window_mask(**masked),
         }
         kinds: list[str] = native.layer_types  # pyright: ignore[reportAssignmentType]
         rotations = {kind: _rotation(native, kind, position_ids, hidden) for kind in set(kinds)}

@@ -10,12 +10,13 @@ from contextual_bert.models.backbones.distilbert import DistilBert
 from contextual_bert.models.backbones.electra import Electra
 from contextual_bert.models.backbones.gpt2 import Gpt2
 from contextual_bert.models.backbones.modernbert import ModernBert
+from contextual_bert.models.backbones.mpnet import MPNet, MPNetBlocks
 from contextual_bert.models.backbones.roberta import Roberta
 
 BACKBONES: Mapping[str, Backbone] = MappingProxyType(
     {
         model_type: backbone
-        for backbone in (Bert(), Roberta(), DistilBert(), Electra(), ModernBert(), Gpt2())
+        for backbone in (Bert(), Roberta(), DistilBert(), Electra(), ModernBert(), MPNet(), Gpt2())
         for model_type in backbone.model_types
     }
 )
@@ -23,7 +24,6 @@ BACKBONES: Mapping[str, Backbone] = MappingProxyType(
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "albert": "all of its blocks share their weights, and a method has modules of its own in each",
-        "mpnet": "its attention adds biases that it learned of distances",
         "deberta": "its attention keeps positions apart from words",
         "deberta-v2": "its attention keeps positions apart from words",
     }
@@ -44,4 +44,4 @@ def get_blocks(name: str) -> Blocks:
     if name in _LOADED_WHEN_USED:
         module, blocks = _LOADED_WHEN_USED[name]
         return getattr(import_module(f"contextual_bert.models.backbones.{module}"), blocks)()
-    return BertBlocks()
+    return MPNetBlocks() if name == "mpnet" else BertBlocks()
