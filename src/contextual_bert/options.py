@@ -26,7 +26,15 @@ GROUPS = (MAIN, SPLIT, CONTEXT, SETS, TEXTS, FILE, TRAINING)
 
 Form = Literal["value", "flag", "names", "texts", "pairs", "path"]
 Named = Literal[
-    "table", "file", "run", "run of sets", "run of sets or export", "model of labels", "model of words", "checkpoint"
+    "table",
+    "file",
+    "run",
+    "run of sets",
+    "run of sets or export",
+    "model of labels",
+    "model of words",
+    "model that writes",
+    "checkpoint",
 ]
 
 

@@ -250,6 +250,7 @@ class Comparison(JsonText):
             num_items=self.num_items,
             left_out_ks=left_out,
             choice=settings.choice_name,
+            row=settings.row_name,
             cross_entropies={row.name: row.metrics[CROSS_ENTROPY].mean for row in self.rows},
         )
         shown = "Methods, groups and labels" if self.groups or self.classes else "Methods"

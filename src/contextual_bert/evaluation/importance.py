@@ -124,7 +124,7 @@ class FeatureImportances(JsonText):
             f"{plural(name)} ({settings.num_resamples:,} resamples, seed {settings.seed})"
             f"{', the permutations held fixed' if self.replaced_by == 'permute' else ''}; p corrected by "
             f"Holm over the features of its column, that of {ALL_FEATURES} is a question of its own.",
-            *metric_notes(num_items=self.num_items, left_out_ks=(), choice=settings.choice_name),
+            *metric_notes(num_items=self.num_items, left_out_ks=(), choice=settings.choice_name, row=settings.row_name),
         ]
         if self.num_clusters < FEW_CLUSTERS:
             notes.append(

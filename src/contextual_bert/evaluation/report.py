@@ -186,6 +186,7 @@ class Report(JsonText):
             num_items=self.num_items,
             left_out_ks=left_out,
             choice=settings.choice_name,
+            row=settings.row_name,
             cross_entropies={"": self.metrics[CROSS_ENTROPY].value},
         )
         notes.append(

@@ -202,6 +202,7 @@ def metric_notes(
     num_items: int | None,
     left_out_ks: Sequence[int],
     choice: str = "item",
+    row: str = "",
     cross_entropies: Mapping[str, float] | None = None,
 ) -> list[str]:
     """Return notes on the metrics, printed once under every table.
@@ -210,19 +211,21 @@ def metric_notes(
         num_items: how many are ranked, if known.
         left_out_ks: ks of recall that say nothing.
         choice: what is ranked: an item, a label, a token.
-        cross_entropies: name -> nats, of which the pseudo-perplexity of tokens is told.
+        row: what a row asks for: a "hidden token", or a "token" that follows others.
+        cross_entropies: name -> nats, of which the perplexity of tokens is told.
     """
     every = f"all {num_items:,} {choice}s" if num_items else f"all {choice}s"
-    what = {"item": "masked item", "token": "masked token"}.get(choice, f"true {choice}")
+    is_hidden = choice != "token" or row != "token"
+    token = "masked token" if is_hidden else "token, given those before it,"
+    what = {"item": "masked item", "token": token}.get(choice, f"true {choice}")
     notes = [
         f"CE: cross-entropy of the {what} in nats, lower is better. Recall@k (hit rate): percent of rows whose true "
         f"{choice} is among the first k of {every}, higher is better. Ties get their expected rank.",
     ]
     if choice == "token" and cross_entropies:
         told = ", ".join(f"{name} {_exponential(nats)}".strip() for name, nats in cross_entropies.items())
-        notes.append(
-            f"Pseudo-perplexity, e to the CE of each token hidden once (Salazar et al. 2020), lower is better: {told}."
-        )
+        name = "Pseudo-perplexity, e to the CE of each token hidden once (Salazar et al. 2020)"
+        notes.append(f"{name if is_hidden else 'Perplexity, e to the CE'}, lower is better: {told}.")
     if left_out_ks:
         names = ", ".join(f"recall@{k}" for k in left_out_ks)
         notes.append(f"Left out: {names}. With {num_items} {choice}s it is 100% for every model.")

@@ -14,6 +14,7 @@ from contextual_bert.inference.saved_files import check_files, check_holds_model
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
+    ContextualBertForCausalLM,
     ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
@@ -30,6 +31,7 @@ ITEMS = "ContextualBertForMaskedLM for sets of items"
 USED_BY = {
     ITEMS: "CompletionPipeline, or contextual-bert complete",
     ContextualBertForMaskedLM.__name__: "sample_texts, or contextual-bert sample",
+    ContextualBertForCausalLM.__name__: "generate_texts, or contextual-bert generate",
     ContextualBertForQuestionAnswering.__name__: "QuestionAnsweringPipeline, or contextual-bert predict --question",
     ContextualBertForSequenceClassification.__name__: "TextPipeline, or contextual-bert predict",
     ContextualBertForTokenClassification.__name__: "TextPipeline, or contextual-bert predict",

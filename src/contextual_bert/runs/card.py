@@ -58,6 +58,7 @@ UNKNOWN_VALUES_AS_WORDS = "Values of the context that it never saw are read as w
 OF_CHECKPOINT = "Of `{checkpoint}` it has the tokenizer alone."
 OWN_WORDS = "Its tokens are words of its training texts. Words that few customers wrote are read as `[UNK]`."
 STARTED = "It started from `{checkpoint}`."
+NEW = "Its weights are new, and its tokens are pieces of words of its training texts that several customers wrote."
 DRAWN = "It has the sizes and the tokenizer of `{checkpoint}`; its weights were drawn anew."
 MODEL = """A masked model of sets of items, conditioned by `{conditioning}`.
 It fills the masked items of a set, given the other items{context}.
@@ -195,11 +196,14 @@ def about(recipe: Recipe) -> str:
         tokens = OF_CHECKPOINT.format(checkpoint=task.checkpoint) if task.checkpoint is not None else OWN_WORDS
         settings = {"conditioning": recipe.conditioning, "context": context, "tokens": tokens}
         return TEXT_BASELINE.format(task=does, code=code, **settings)
+    start = NEW
+    if task.checkpoint is not None:
+        start = (DRAWN if task.is_from_scratch else STARTED).format(checkpoint=task.checkpoint)
     return TEXT_MODEL.format(
         task=does,
         conditioning=recipe.conditioning,
         context=context,
-        start=(DRAWN if task.is_from_scratch else STARTED).format(checkpoint=task.bert),
+        start=start,
         use=use,
         code=code,
     )

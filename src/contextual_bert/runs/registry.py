@@ -96,7 +96,8 @@ def check_kind(recipe: Recipe) -> None:
         raise ConfigurationError(
             f"is for what is trained, and {recipe.conditioning!r} is not", setting=name, fix="Leave it out."
         )
-    lacks_checkpoint = recipe.task.reads_checkpoint and recipe.task.checkpoint_to_read is None
+    lacks_checkpoint = recipe.task.needs_checkpoint and recipe.task.checkpoint_to_read is None
+    lacks_checkpoint = lacks_checkpoint and recipe.task.reads_checkpoint
     if lacks_checkpoint and recipe.conditioning not in WITHOUT_BERT:
         raise ConfigurationError(
             f"is missing, and {recipe.conditioning!r} needs a BERT",

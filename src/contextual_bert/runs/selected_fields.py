@@ -31,8 +31,9 @@ def with_selected_fields(
 ) -> Task:
     """Return the data with the fields silenced that the training part shows to say nothing.
 
-    Nothing is chosen for answers to questions, for methods without a context, with ``field_selection="off"``, for a run
-    that goes on from another, by a schema that has silenced fields, and from a small training part.
+    Nothing is chosen for answers to questions and texts that are written, for methods without a context, with
+    ``field_selection="off"``, for a run that goes on from another, by a schema that has silenced fields, and from a
+    small training part.
 
     Args:
         ready: data in which nothing was silenced yet.

@@ -42,7 +42,10 @@ class Look:
     faults: list[str]
 
 
-_HIDDEN = "no --label: hidden words are learned (masked language model)"
+_LEARNED = {
+    "masked_text": "no --label: hidden words are learned (masked language model)",
+    "causal_text": "--objective causal: each word is learned from those before it (left-to-right language model)",
+}
 
 
 def look_at_texts(table: pa.Table, recipe: Recipe, split: Split | None, *, has_tokens: bool = True) -> Look:
@@ -63,7 +66,7 @@ def look_at_texts(table: pa.Table, recipe: Recipe, split: Split | None, *, has_t
     if task.answer is not None:
         looks.append(_answers(table, recipe, task))
     else:
-        looks.append(_labels(table, recipe, task, split) if task.label is not None else Look([_HIDDEN], []))
+        looks.append(_labels(table, recipe, task, split) if task.label is not None else Look([_LEARNED[task.kind]], []))
     return Look([line for look in looks for line in look.lines], [fault for look in looks for fault in look.faults])
 
 
@@ -111,7 +114,8 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
     cut = int((sizes > limit).sum())
     share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
-    lines.append(f"{share} longer than {limit:,} tokens{' and cut' if cut else ''}")
+    fate = f" and {'read in windows' if task.kind == 'causal_text' else 'cut'}" if cut else ""
+    lines.append(f"{share} longer than {limit:,} tokens{fate}")
     beyond = Message(
         f"warning: {task.bert} reads at most {longest:,} tokens: with {{max_length}} train stops there",
         max_length=limit,

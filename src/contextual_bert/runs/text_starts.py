@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerFast
 
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.context import ContextSchema
-from contextual_bert.data import Split, TextTable
+from contextual_bert.data import Split
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
 from contextual_bert.manifest import check_manifest
 from contextual_bert.models import (
@@ -84,15 +84,37 @@ def frequent_words(
         >>> frequent_words(["Red coat", "red hat"], min_customers=2, customers=np.array([7, 7]))
         []
     """
-    rows = [{*split_words(text)} for text in texts]
+    found = customers_of_words([{*split_words(text)} for text in texts], customers)
+    counts = {word: number for word, number in found.items() if len(word) <= LONGEST_WORD}
+    kept = [word for word, count in counts.items() if count >= min_customers and word not in SPECIAL_TOKENS]
+    return sorted(kept, key=lambda word: (-counts[word], word))[:MOST_WORDS]
+
+
+def customers_of_words(rows: Sequence[set[str]], customers: NDArray[np.int64] | None) -> Counter[str]:
+    """Return how many customers wrote each word.
+
+    Args:
+        rows: the words of each text.
+        customers: (texts,) number of the customer of each text; None: each text is one of its own.
+
+    Example:
+        >>> customers_of_words([{"red"}, {"red", "hat"}], np.array([7, 7]))["red"]
+        1
+    """
     if customers is not None:
         of_customers: dict[int, set[str]] = {}
         for customer, words in zip(customers.tolist(), rows, strict=True):
             of_customers.setdefault(customer, set()).update(words)
         rows = list(of_customers.values())
-    counts = Counter(word for words in rows for word in words if len(word) <= LONGEST_WORD)
-    kept = [word for word, count in counts.items() if count >= min_customers and word not in SPECIAL_TOKENS]
-    return sorted(kept, key=lambda word: (-counts[word], word))[:MOST_WORDS]
+    return Counter(word for words in rows for word in words)
+
+
+def customer_codes(customers: pa.ChunkedArray | None) -> NDArray[np.int64] | None:
+    """Return a number for the customer of each text, None where each text is one of its own."""
+    if customers is None:
+        return None
+    codes: Any = customers.combine_chunks().dictionary_encode().indices.fill_null(-1)
+    return codes.to_numpy().astype(np.int64)
 
 
 def word_tokenizer(words: Sequence[str], *, max_length: int = MOST_TOKENS) -> PreTrainedTokenizerFast:
@@ -130,11 +152,8 @@ def processor_of_words(
         min_customers: the fewest customers of a word.
         customers: of each text; None: each is one of its own.
     """
-    codes: Any = None
-    if customers is not None:
-        codes = customers.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     texts = [" ".join(map(_text, cells)) for cells in zip(*(each.to_pylist() for each in columns), strict=True)]
-    words = frequent_words(texts, min_customers=min_customers, customers=codes)
+    words = frequent_words(texts, min_customers=min_customers, customers=customer_codes(customers))
     extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
     return ContextualBertProcessor(extractor, word_tokenizer(words))
 
@@ -282,24 +301,13 @@ def checkpoint_digest(checkpoint: str) -> str | None:
     return total.hexdigest() if files else None
 
 
-def first_processor(
-    recipe: Recipe, split: Split, texts: TextTable, schema: ContextSchema | None
-) -> ContextualBertProcessor:
-    """Return a processor with the tokenizer of the checkpoint; without one, of the words of the training texts."""
-    task = recipe.text_task
-    if task.checkpoint is not None:
-        return ContextualBertProcessor.from_checkpoint(task.checkpoint, schema)
-    training = split.select(texts, "train").table
-    customers = customers_in(recipe, training, split)
-    return processor_of_words(
-        [training.column(name) for name in task.text_columns],
-        schema,
-        min_customers=recipe.min_customers,
-        customers=training.column(customers) if isinstance(customers, str) else customers,
-    )
+def customers_of_texts(recipe: Recipe, table: pa.Table, split: Split) -> pa.ChunkedArray | None:
+    """Return the customer of each text of the training part, None where the table names none."""
+    found = customers_in(recipe, table, split)
+    return table.column(found) if isinstance(found, str) else found
 
 
-def vocabulary_lines(ready: TextData) -> list[str]:
+def word_lines(ready: TextData) -> list[str]:
     """Return sentences on the words that are the tokens; nothing where a checkpoint brings its own."""
     if ready.recipe.text_task.checkpoint is not None:
         return []

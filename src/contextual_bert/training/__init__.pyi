@@ -23,6 +23,7 @@ from .task_settings import TaskSettings
 from .tasks import (
     TASK_SETTINGS,
     AnyTextTask,
+    CausalText,
     Classification,
     LabelTask,
     MaskedText,
@@ -37,6 +38,7 @@ __all__ = [
     "TASK_SETTINGS",
     "AnyTextTask",
     "Bars",
+    "CausalText",
     "Classification",
     "ContextualBertTrainer",
     "ContextualTrainingArguments",

@@ -165,13 +165,53 @@ class LabelObjective(Objective):
         return summarise_labels(prediction, names=names, is_ordinal=self.is_ordinal)
 
 
+class CausalObjective(Objective):
+    """Predict each token of a text from those before it.
+
+    Args:
+        dataset: windows of texts, see ``in_windows``; None: nothing is trained.
+    """
+
+    def __init__(self, dataset: SequenceDataset | None) -> None:
+        self.collate = dataset.collate_fn if dataset is not None else None
+
+    def evaluated(self, dataset: SequenceDataset) -> SequenceDataset:
+        """Return the windows as they are."""
+        return dataset
+
+    def sampler(self, dataset: Any, *, batch_size: int) -> Any:
+        """Score windows of one length together: padding is not paid for."""
+        return dataset.by_length().tolist() if isinstance(dataset, SequenceDataset) else None
+
+    def rank(
+        self, model: Any, inputs: dict[str, Any], forward: Callable[..., Any]
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Rank the tokens among all, as grids, which transformers pads and gathers; in float32, without autocast."""
+        labels = inputs["labels"].clone()
+        labels[:, 0] = IGNORED_LABEL
+        is_asked = labels != IGNORED_LABEL
+        columns: list[Tensor] = []
+        for found in model.score_next(**inputs):
+            grid = found.new_zeros(labels.shape)
+            grid[is_asked] = found
+            columns.append(grid)
+        return tuple(columns), labels
+
+    def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Leave out the first token of each window, which follows none, and what is padded."""
+        return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL)
+
+
 def objective_of(
     model: Any,
     args: ContextualTrainingArguments,
     dataset: SequenceDataset | None,
     processor: ContextualBertProcessor | None,
 ) -> Objective:
-    """Return the objective of a model: masked items where it has ``score_masked``, labels where not."""
+    """Return the objective of a model: masked items where it has ``score_masked``, the next token where it has
+    ``score_next``, labels where neither."""
+    if hasattr(model, "score_next"):
+        return CausalObjective(dataset)
     if hasattr(model, "score_masked"):
         return MaskedObjective(args, processor.tokenizer if processor is not None else model.config)
     return LabelObjective(model, dataset)

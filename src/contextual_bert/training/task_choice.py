@@ -9,11 +9,14 @@ from contextual_bert.training.tasks import (
     TASK_SETTINGS,
     TEXT_TASKS,
     AnyTextTask,
+    CausalText,
     Classification,
     MaskedText,
     QuestionAnswering,
     TaskSettings,
 )
+
+OBJECTIVES: Mapping[str, type[AnyTextTask]] = {"masked": MaskedText, "causal": CausalText}
 
 
 def settings_of_kind(kind: object) -> type[TaskSettings]:
@@ -43,15 +46,21 @@ def task_on_texts(**given: Any) -> AnyTextTask:
     Example:
         >>> task_on_texts(checkpoint="bert-base-uncased", text="review", label="stars").kind
         'classification'
-        >>> task_on_texts(checkpoint="bert-base-uncased").kind
-        'masked_text'
+        >>> task_on_texts(checkpoint="bert-base-uncased").kind, task_on_texts(objective="causal").kind
+        ('masked_text', 'causal_text')
     """
+    objective = given.pop("objective", None)
+    if objective is not None and objective not in OBJECTIVES:
+        raise UnknownNameError(f"No objective {objective!r}", allowed=did_you_mean(str(objective), OBJECTIVES))
     is_asked = [name for name in ("question", "answer", "answer_start") if given.get(name) is not None]
     if is_asked:
         _check_question(given, is_asked)
         kind: type[AnyTextTask] = QuestionAnswering
     else:
-        kind = Classification if given.get("label") is not None else MaskedText
+        kind = Classification if given.get("label") is not None else OBJECTIVES[objective or "masked"]
+    if objective is not None and kind not in OBJECTIVES.values():
+        _refuse({"objective": objective}, given)
+    given |= {"objective": objective} if kind is CausalText else {}
     own = {each.name: each for each in fields(kind) if each.init}
     known = {each.name: each for other in TEXT_TASKS for each in fields(other) if each.init}
     for name in given:
@@ -112,9 +121,11 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             value=foreign[name],
             fix=Message("Name the column with {label}.", label=...),
         )
-    learned = "label" if given.get("label") is not None else "answer"
+    learned = next((field for field in ("label", "answer") if given.get(field) is not None), "objective")
+    value = given.get(learned) or "masked"
+    what = {"objective": "is for the texts themselves", "vocab_size": "is for a tokenizer that is trained"}
     raise ConfigurationError(
-        Message(f"is for hidden tokens, and {{{learned}}} is learned", **{learned: given[learned]}),
+        Message(f"{what.get(name, 'is for hidden tokens')}, and {{{learned}}} is learned", **{learned: value}),
         setting=name,
         value=foreign[name],
         fix="Leave one of the two out.",

@@ -29,6 +29,7 @@ class TaskSettings:
         noun: what is learned, in words.
         has_items: True if the rows are sets of items; False if they are texts.
         reads_checkpoint: True if models are made from a BERT checkpoint.
+        needs_checkpoint: True if no model can be made without one.
         baselines: names of the baselines that learn this.
         hub_tag: name of the task on the Hub.
         command: the command that asks a finished run.
@@ -39,6 +40,7 @@ class TaskSettings:
     noun: ClassVar[str]
     has_items: ClassVar[bool]
     reads_checkpoint: ClassVar[bool]
+    needs_checkpoint: ClassVar[bool] = True
     baselines: ClassVar[Collection[str]] = ()
     hub_tag: ClassVar[str] = "fill-mask"
     command: ClassVar[str]

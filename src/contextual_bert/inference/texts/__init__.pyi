@@ -3,8 +3,10 @@ from .encode_questions import EncodedQuestions, QuestionReport, encode_questions
 from .encode_texts import EncodedTexts, TextReport, encode_texts
 from .label_scoring import score_labels
 from .question_answering import AnsweredTable, QuestionAnsweringPipeline, TextSpan
+from .text_generation import TextGeneration, generate_texts
 from .text_pipeline import LabelledTexts, TextAnswer, TextPipeline
 from .text_sampling import TextSampling, sample_texts
+from .token_scoring import score_tokens
 
 __all__ = [
     "AnsweredTable",
@@ -14,13 +16,16 @@ __all__ = [
     "QuestionAnsweringPipeline",
     "QuestionReport",
     "TextAnswer",
+    "TextGeneration",
     "TextPipeline",
     "TextReport",
     "TextSampling",
     "TextSpan",
     "encode_questions",
     "encode_texts",
+    "generate_texts",
     "sample_texts",
     "score_answers",
     "score_labels",
+    "score_tokens",
 ]

@@ -33,7 +33,13 @@ from contextual_bert.inference.saved import check_weights
 from contextual_bert.inference.saved_files import check_files, holds_baseline
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
 from contextual_bert.memory import is_out_of_memory
-from contextual_bert.models import IGNORED_LABEL, ContextualBertPreTrainedModel, ContextualBertProcessor
+from contextual_bert.models import (
+    IGNORED_LABEL,
+    ContextualBertConfig,
+    ContextualBertPreTrainedModel,
+    ContextualBertProcessor,
+)
+from contextual_bert.models.checkpoint_files import check_direction, found_config
 from contextual_bert.models.pretrained import checkpoint_config
 from contextual_bert.models.warm_start import load_continued
 from contextual_bert.places import PathPlace
@@ -57,11 +63,12 @@ from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_starts import (
     checkpoint_digest,
     checkpoint_method,
-    first_processor,
+    customers_of_texts,
     head_lines,
+    processor_of_words,
     reader_of,
     seen_lines,
-    vocabulary_lines,
+    word_lines,
 )
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments, add_lora, freeze_bert
 from contextual_bert.training.adaptation import train_new_weights
@@ -163,7 +170,7 @@ class TextModelTask(TextData, Task):
         task = recipe.text_task
         if known is None:
             check_context(recipe, schema)
-        processor = known if known is not None else first_processor(recipe, split, examples, schema)
+        processor = known if known is not None else cls.first_processor(recipe, split, examples, schema)
         processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
         if task.max_length is not None:
             processor.tokenizer.model_max_length = task.max_length  # saved, too
@@ -176,6 +183,24 @@ class TextModelTask(TextData, Task):
             except DataError as error:
                 raise placed(error, known_rows.rows, file=recipe.data) from error
         return {"processor": processor, "labels": labels}, []
+
+    @classmethod
+    def first_processor(
+        cls, recipe: Recipe, split: Split, texts: TextTable, schema: ContextSchema | None
+    ) -> ContextualBertProcessor:
+        """Return a processor with the tokenizer of the checkpoint; without one, of the words of the training texts."""
+        task = recipe.text_task
+        if task.checkpoint is not None:
+            theirs = found_config(task.checkpoint, {})
+            check_direction(theirs, task.checkpoint, is_causal=cls.model_class.is_causal)
+            return ContextualBertProcessor.from_checkpoint(task.checkpoint, schema)
+        training = split.select(texts, "train").table
+        return processor_of_words(
+            [training.column(name) for name in task.text_columns],
+            schema,
+            min_customers=recipe.min_customers,
+            customers=customers_of_texts(recipe, training, split),
+        )
 
     @classmethod
     def load_model(cls, directory: Path, recipe: Recipe) -> tuple[ContextualBertProcessor, Any]:
@@ -262,7 +287,11 @@ class TextModelTask(TextData, Task):
     def own_lines(self) -> list[str]:
         """Return sentences on what was cut, and on where the weights start."""
         cut = [f"{part}: {line}" for part in self.texts for line in self.encoding_lines(part)]
-        return [*cut, *self.head_lines(), *vocabulary_lines(self)]
+        return [*cut, *self.head_lines(), *self.vocabulary_lines()]
+
+    def vocabulary_lines(self) -> list[str]:
+        """Return sentences on tokens that the training texts have taught."""
+        return word_lines(self)
 
     def head_lines(self, *, reads_pooler: bool = False) -> list[str]:
         """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
@@ -337,6 +366,8 @@ class TextModelTask(TextData, Task):
                 model: Any = load_continued(self.model_class, task.bert, **arguments)
             elif task.is_from_scratch:
                 model = self.model_class(checkpoint_config(task.bert, schema=schema, **arguments))
+            elif task.checkpoint is None:
+                model = self.model_class(self.new_config(**arguments))
             else:
                 # A head that the checkpoint has is for its own labels.
                 model = self.model_class.from_checkpoint(
@@ -355,8 +386,8 @@ class TextModelTask(TextData, Task):
                 "is not allowed",
                 setting="max_length",
                 value=task.max_length,
-                fix=f"{task.bert} reads at most {num_positions} tokens of a text. Give no more than that; "
-                "longer texts are cut and counted.",
+                fix=f"{task.checkpoint or 'The model'} reads at most {num_positions} tokens of a text. Give no more "
+                "than that; longer texts are cut and counted.",
             )
         longest = max(int(dataset.sizes.max()) for dataset in self.datasets.values())
         if longest > num_positions:
@@ -377,6 +408,14 @@ class TextModelTask(TextData, Task):
             model = add_lora(model, **recipe.lora)
             train_new_weights(model.get_base_model())
         return model
+
+    def new_config(self, **fields: Any) -> ContextualBertConfig:
+        """Return the config of a model without a checkpoint, for the tasks that can do without.
+
+        Args:
+            **fields: that differ from what is usual there.
+        """
+        raise NotImplementedError
 
     def check_words(self, *, num_positions: int) -> None:
         """Raise ConfigurationError unless each text and its context in words are read whole."""
@@ -477,7 +516,7 @@ class LabelModelTask(CountedTask, TextModelTask):
         what = "grades, the lowest first" if task.is_ordinal else "labels"
         warned = label_warnings(self.examples.table, self.labels, str(task.label), self.split)
         read = [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
-        words = [] if self.recipe.conditioning in WITHOUT_TOKENS else vocabulary_lines(self)
+        words = [] if self.recipe.conditioning in WITHOUT_TOKENS else self.vocabulary_lines()
         return [*cut, *read, *self.pooling_lines(), *self.head_lines(), *words]
 
     def pooling_lines(self) -> list[str]:

@@ -1,0 +1,200 @@
+"""Tasks that learn the texts themselves: hidden tokens, or from left to right.
+
+Names of columns and settings only: it reads no table and loads no checkpoint.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from contextual_bert.data.mask_rates import Unit, check_rates
+from contextual_bert.errors import ConfigurationError, Message
+from contextual_bert.models.truncation import Truncation
+from contextual_bert.options import TEXTS, Option
+from contextual_bert.training.task_settings import NEW_FIELDS
+from contextual_bert.training.text_task import TextTask, TruncationField
+
+# Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
+SCORED_TOKENS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedText(TextTask):
+    """Learn the hidden tokens of a text from the others.
+
+    Args:
+        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
+        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        masking: what is hidden: "token", "word" or "span".
+        mask_rate: share of the tokens that is hidden.
+        max_mask_rate: the largest share, where each text has one of its own between the two; for a model that is to
+            draw texts from nothing.
+        scored_tokens: tokens of each part that are hidden to choose the epoch and for the final numbers: a number, or
+            "all". None: ``SCORED_TOKENS``.
+
+    Raises:
+        ConfigurationError: a share or a number that cannot be.
+
+    Example:
+        >>> MaskedText(text="menu", checkpoint="bert-base-uncased").most_scored
+        2000
+    """
+
+    noun: ClassVar[str] = "hidden words of texts"
+    command: ClassVar[str] = "sample"
+    imported: ClassVar[str] = "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
+    kind: str = field(default="masked_text", init=False)
+    label: ClassVar[None] = None
+    pair: ClassVar[None] = None
+    question: ClassVar[None] = None
+    answer: ClassVar[None] = None
+    answer_start: ClassVar[None] = None
+    is_ordinal: ClassVar[bool] = False
+    order: ClassVar[tuple[str, ...]] = ()
+    truncation: TruncationField = "head"
+    masking: Annotated[Unit, Option("With --text and no --label: what is hidden.", TEXTS)] = "token"
+    mask_rate: Annotated[float, Option("With --text and no --label: share of tokens hidden.", TEXTS)] = 0.15
+    max_mask_rate: Annotated[
+        float | None,
+        Option(
+            "Each text hides a share of its own, between --mask-rate and this: 1 for a run that sample draws from.",
+            TEXTS,
+            metavar="SHARE",
+        ),
+    ] = None
+    scored_tokens: Annotated[
+        int | Literal["all"] | None,
+        Option(
+            "With --text and no --label: hidden tokens scored of each part, drawn by a hash (default 2000).",
+            TEXTS,
+            metavar="NUMBER|all",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.bert  # noqa: B018  (no baseline without a BERT finds hidden words)
+        check_rates(self.mask_rate, self.max_mask_rate, name="mask_rate")
+        number: Any = self.scored_tokens
+        if number is not None and number != "all" and (type(number) is not int or number < 1):
+            raise ConfigurationError(
+                "is not allowed",
+                setting="scored_tokens",
+                value=number,
+                fix="Give a whole number of at least 1, or 'all'.",
+            )
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return "fills hidden words"
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that draws texts."""
+        context = ", context={...}" if has_context else ""
+        return "\n".join(
+            [
+                'model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")',
+                'processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")',
+                f"sample_texts(model, processor{context})",
+            ]
+        )
+
+    @property
+    def most_scored(self) -> int | None:
+        """Return the largest number of hidden tokens that are scored in a part; None for all."""
+        chosen = SCORED_TOKENS if self.scored_tokens is None else self.scored_tokens
+        return chosen if isinstance(chosen, int) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalText(TextTask):
+    """Learn to write: each token of a text from those before it.
+
+    Args:
+        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts; the checkpoint is of an architecture
+            that reads from left to right, GPT-2's. None: all weights are new, and the tokenizer is trained on the
+            training texts. Longer texts than the model reads are read in windows.
+        objective: "causal".
+        vocab_size: tokens of a tokenizer that is trained. None: ``DEFAULT_VOCAB_SIZE``.
+
+    Raises:
+        ConfigurationError: another objective; a size that cannot be.
+
+    Example:
+        >>> CausalText(text="speech").kind
+        'causal_text'
+    """
+
+    noun: ClassVar[str] = "what follows in texts"
+    command: ClassVar[str] = "generate"
+    asked: ClassVar[tuple[str, ...]] = ("--prompt",)
+    hub_tag: ClassVar[str] = "text-generation"
+    imported: ClassVar[str] = "ContextualBertForCausalLM, ContextualBertProcessor, generate_texts"
+    needs_checkpoint: ClassVar[bool] = False
+    baselines: ClassVar[Collection[str]] = ()
+    kind: str = field(default="causal_text", init=False)
+    label: ClassVar[None] = None
+    pair: ClassVar[None] = None
+    question: ClassVar[None] = None
+    answer: ClassVar[None] = None
+    answer_start: ClassVar[None] = None
+    is_ordinal: ClassVar[bool] = False
+    order: ClassVar[tuple[str, ...]] = ()
+    truncation: ClassVar[Truncation] = "head"
+    objective: Annotated[
+        Literal["masked", "causal"],
+        Option(
+            "With --text and no --label: learn hidden words, or each word from those before it, to write texts "
+            "(default masked).",
+            TEXTS,
+            has_default=False,
+            is_of_data=True,
+        ),
+    ] = "causal"
+    vocab_size: Annotated[
+        int | None,
+        Option(
+            "With --objective causal and no --checkpoint: tokens of the tokenizer that is trained on the texts "
+            "(default 8000).",
+            TEXTS,
+            minimum=300,
+            has_default=False,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.objective != "causal":
+            raise ConfigurationError(
+                "is not what this task learns", setting="objective", value=self.objective, fix="Take MaskedText."
+            )
+        if self.vocab_size is not None and self.checkpoint is not None:
+            raise ConfigurationError(
+                Message("is for a tokenizer that is trained, and {checkpoint} brings one", checkpoint=self.checkpoint),
+                setting="vocab_size",
+                value=self.vocab_size,
+                fix="Leave one of them out.",
+            )
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of a model from a checkpoint, and without one all sizes."""
+        named = super().model_fields
+        return named if self.checkpoint is not None else (*named, *NEW_FIELDS, "tie_word_embeddings")
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return "writes texts"
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that writes texts."""
+        context = ", context={...}" if has_context else ""
+        return "\n".join(
+            [
+                'model = ContextualBertForCausalLM.from_pretrained("path/to/this/folder")',
+                'processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")',
+                f'generate_texts(model, processor, prompt="..."{context})',
+            ]
+        )
