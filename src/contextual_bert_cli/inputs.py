@@ -111,6 +111,14 @@ def _check_model_of_words(value: str | Path, option: str) -> None:
     _check_used_with(value, "sample")
 
 
+def _check_model_that_writes(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder has no model that writes texts."""
+    from contextual_bert.inference.saved_files import check_is_folder
+
+    check_is_folder(value)
+    _check_used_with(value, "generate")
+
+
 def _check_used_with(directory: str | Path, command: str) -> None:
     """Raise RunDirectoryError for a run that another command asks, or whose model was not kept.
 
@@ -178,5 +186,6 @@ _CHECKS: dict["Named", Callable[[Any, str], None]] = {
     "run of sets or export": _check_run_or_export,
     "model of labels": _check_model_of_labels,
     "model of words": _check_model_of_words,
+    "model that writes": _check_model_that_writes,
     "checkpoint": _check_checkpoint,
 }

@@ -17,6 +17,7 @@ from contextual_bert_cli.recipes import (
     CHECKPOINT,
     free_folder,
     hidden_words_lines,
+    lacks_checkpoint,
     method_of_start,
     recipe_of,
     same_options,
@@ -60,7 +61,7 @@ def command(
             "exists already", fix="Give --overwrite to replace it, or another --output.", place=PathPlace(output)
         )
     kinds = dict(kind_override(each) for each in override or ())
-    if given["text"] is not None and checkpoint is None:
+    if lacks_checkpoint(given):
         choices["checkpoint"] = CHECKPOINT
     method = method_of_start(checkpoint)
     if method is not None and kinds:

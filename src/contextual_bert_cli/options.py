@@ -39,6 +39,9 @@ RunOrExport = Annotated[
 _TEXT_MODEL = "Folder that a text model and its processor were saved in."
 ModelOfLabels = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("model of labels"), help=_TEXT_MODEL)]
 ModelOfWords = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("model of words"), help=_TEXT_MODEL)]
+ModelThatWrites = Annotated[
+    Path, typer.Argument(metavar="RUN", callback=checking("model that writes"), help=_TEXT_MODEL)
+]
 
 # Of a finished run: what is left out is as the run has it.
 RunData = Annotated[

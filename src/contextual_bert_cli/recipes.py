@@ -24,6 +24,12 @@ _NUM_EXAMPLES = 2  # features in the command to run next
 _OF_SCHEMA = ("min_customers", "max_categories", "hash_buckets", "leaks", "sensitive")
 
 
+def lacks_checkpoint(options: Mapping[str, Any]) -> bool:
+    """Return whether the options describe a task on texts that cannot do without a checkpoint, and name none."""
+    is_without = options.get("checkpoint") is None and options.get("objective") != "causal"
+    return options.get("text") is not None and is_without
+
+
 def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
     """The policy of the item filters among the options of a command."""
     from contextual_bert.data import SetPolicy
@@ -203,7 +209,8 @@ def free_folder(wanted: str) -> str:
 
 def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]:
     """Return the remark that a command on texts without a label leads to training on hidden words."""
-    if choices.get("text") is None or choices.get("label") is not None or choices.get("answer") is not None:
+    named = ("label", "answer", "objective")
+    if choices.get("text") is None or any(choices.get(name) is not None for name in named):
         return []
     return [
         "",

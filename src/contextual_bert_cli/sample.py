@@ -7,8 +7,9 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.inputs import one_of
-from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_json, show_text, working
+from contextual_bert_cli.output import calm_transformers, remark, working
 from contextual_bert_cli.records import at_options, read_context
+from contextual_bert_cli.written_texts import WrittenTexts, context_text, show_written
 
 EXAMPLE = """\b
 Example:
@@ -89,23 +90,6 @@ def command(
                 seed=seed,
             )
         found.append(texts)
-    if output_format == "json":
-        parts = zip(records, found, unknown_values, strict=True)
-        answers = [dict(zip(("context", "texts", "unknown_context"), each, strict=True)) for each in parts]
-        show_json(answers, indent=1)
-    elif contexts:
-        blocks = zip(records, found, strict=True)
-        show_text("\n\n".join("\n  ".join([context_text(record), *texts]) for record, texts in blocks))
-    else:
-        show_text("\n".join(found[0]))
-    for unknown in unknown_values:
-        remark_unknown(unknown)
+    show_written(WrittenTexts(records, found, unknown_values), has_contexts=bool(contexts), output_format=output_format)
     if any(records) and not model.config.reads_context:
         remark(UNUSED_CONTEXT)
-
-
-def context_text(record: dict[str, Any]) -> str:
-    """A context as it was typed."""
-    from contextual_bert.json_text import json_text
-
-    return json_text(record, ensure_ascii=False)

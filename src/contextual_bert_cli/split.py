@@ -18,6 +18,7 @@ from contextual_bert_cli.recipes import (
     CHECKPOINT,
     free_folder,
     hidden_words_lines,
+    lacks_checkpoint,
     method_of_start,
     reading_of,
     same_options,
@@ -168,7 +169,7 @@ def command(
             fix="Name the column of items, too, with --items, or that of texts with --text.",
             setting=f"--{misplaced.replace('_', '-')}",
         )
-    if text is not None and checkpoint is None:
+    if lacks_checkpoint(choices):
         choices["checkpoint"] = CHECKPOINT
     task = text_task_of(choices)
     features = ContextSchema.load(schema) if schema is not None else None

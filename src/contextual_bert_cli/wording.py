@@ -12,12 +12,14 @@ from typing import cast
 _OTHERS: Mapping[str, str] = {
     "num_jobs": "--jobs",
     "num_permutations": "--permutations",
+    "num_sweeps": "--sweeps",
     "num_workers": "--workers",
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            *("baselines", "catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes", "method"),
-            *("output", "prompt", "ray_address", "reference", "resume", "shard_size", "temperature"),
+            *("baselines", "catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes"),
+            *("max_new_tokens", "method", "num_beams", "num_samples", "output", "prompt", "ray_address", "reference"),
+            *("resume", "shard_size", "temperature", "top_p"),
         )
     },
 }

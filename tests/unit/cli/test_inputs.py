@@ -37,6 +37,7 @@ BASES: Mapping[str, str] = {
     "serve": "runs/sets",
     "predict": "runs/texts --text a",
     "sample": "runs/words",
+    "generate": "runs/writing",
     "parameters": "",
     "world generate": "--output new",
     "world oracle": "world",
