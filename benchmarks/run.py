@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "training_step": ("training_step", {}),
     "training_step_keeping_memory": ("training_step", {"GLIBC_TUNABLES": KEEP_MEMORY}),
     "fine_tuning": ("fine_tuning", {}),
+    "generation": ("generation", {}),
     "precision": ("precision", {}),
     "evaluation_memory": ("evaluation_memory", {}),
     "inference": ("inference", {}),

@@ -216,8 +216,8 @@ def fine_tuning(result: Result) -> str:
     """The step of fine-tuning with a context over that of plain BERT."""
     rows = [["bert (peer)", f"{result['num_parameters']['bert']:,}", f"{result['step_seconds']['bert']:.2f}", "1"]]
     for name, ratio in result["step_over_bert"].items():
-        spread = f"{ratio['median']:.2f} ({ratio['low_quartile']:.2f} to {ratio['high_quartile']:.2f})"
-        rows.append([name, f"{result['num_parameters'][name]:,}", f"{result['step_seconds'][name]:.2f}", spread])
+        seconds = f"{result['step_seconds'][name]:.2f}"
+        rows.append([name, f"{result['num_parameters'][name]:,}", seconds, _ratio(ratio)])
     return (
         "## Fine-tuning a BERT with a context\n\n"
         "A BERT of the sizes of MiniLM-L6 and a classifier of 5 labels, batch "
@@ -227,6 +227,38 @@ def fine_tuning(result: Result) -> str:
         "quartiles in brackets. `multi_attribute` has six blocks more. Aim for `global_state_update`: at most "
         f"{TARGET_OVERHEAD:.2f}.\n\n" + table(["model", "parameters", "step (s)", "step over the peer's"], rows)
     )
+
+
+def generation(result: Result) -> str:
+    """The time of a token under a context over that of one without."""
+    rows = [
+        [
+            case,
+            name,
+            f"{each['token_milliseconds'][name]:.2f}",
+            *(_ratio(each[base].get(name)) for base in ("token_over_peer", "token_over_none")),
+        ]
+        for case, each in result["cases"].items()
+        for name in each["token_milliseconds"]
+    ]
+    shapes = "; ".join(
+        f"{name}: {each['num_hidden_layers']} blocks of width {each['hidden_size']}, {each['vocab_size']:,} tokens"
+        for name, each in result["shapes"].items()
+    )
+    return (
+        "## Writing under a context\n\n"
+        "A token that transformers' `generate` takes, greedily, with a cache, behind a prompt of "
+        f"{result['num_prompt']} tokens. Peer: `GPT2LMHeadModel`. {shapes}; float32. {result['rounds']} rounds in "
+        "turn; ratios are medians over rounds, quartiles in brackets. Aim for a context over none: at most "
+        f"{TARGET_OVERHEAD:.2f}.\n\n"
+        + table(["sizes and batch", "model", "token (ms)", "over the peer's", "over none's"], rows)
+    )
+
+
+def _ratio(ratio: Result | None) -> str:
+    if ratio is None:
+        return ""
+    return f"{ratio['median']:.2f} ({ratio['low_quartile']:.2f} to {ratio['high_quartile']:.2f})"
 
 
 def startup(result: Result) -> str:
@@ -296,6 +328,7 @@ def serving(result: Result) -> str:
 
 SECTIONS = {
     "fine_tuning": fine_tuning,
+    "generation": generation,
     "training_step": training_step,
     "training_step_keeping_memory": training_step_keeping_memory,
     "precision": precision,

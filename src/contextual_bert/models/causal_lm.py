@@ -115,7 +115,7 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
         }
         guided = context if isinstance(context, GuidedState) else None
         if guided is not None:
-            context = guided.state.joined(guided.without)
+            context = guided.both
             given = {name: torch.cat([value, value]) if value is not None else None for name, value in given.items()}
         outputs = self.bert(
             context=context,
@@ -221,7 +221,7 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
             )
             if guidance != 1:
                 without = self.encode_context(encoder.missing(1, device=self.device))
-                read = GuidedState(read, without, weight=guidance)
+                read = GuidedState(read.joined(without), weight=guidance)
                 if settings.get("use_cache", True):
                     settings["past_key_values"] = GuidedCache(config=self.config)
         return cast(Any, super()).generate(inputs, context=read, **settings)
@@ -243,21 +243,19 @@ class GuidedState:
     """The states of texts that are written under a context and away from none.
 
     Args:
-        state: a row a text.
-        without: of somebody of whom nothing is known, one row.
+        both: the state of each text, and behind them as many of somebody of whom nothing is known.
         weight: how much the difference between the two counts.
 
     Reference:
         Ho and Salimans (2021), "Classifier-free diffusion guidance", equation 6, with w = 1 + their w.
     """
 
-    state: ContextState
-    without: ContextState
+    both: ContextState
     weight: float
 
     def rows(self, index: Tensor) -> Self:
-        """The chosen rows, by number."""
-        return replace(self, state=self.state.rows(index))
+        """The chosen texts, by number."""
+        return replace(self, both=self.both.rows(torch.cat([index, index + self.both.num_rows // 2])))
 
 
 class GuidedCache(DynamicCache):

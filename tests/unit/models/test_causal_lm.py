@@ -81,7 +81,7 @@ def test_guidance_moves_the_logits_away_from_those_without_a_context() -> None:
     state = model.encode_context(context)
     without = model.encode_context(model.bert.context_encoder.missing(1))
     inputs = {"input_ids": PROMPTS[:2], "past_key_values": GuidedCache(config=model.config)}
-    guided = model(**inputs, context=GuidedState(state, without, weight=3.0)).logits
+    guided = model(**inputs, context=GuidedState(state.joined(without), weight=3.0)).logits
     own, other = model(PROMPTS[:2], context=state).logits, model(PROMPTS[:2]).logits
     torch.testing.assert_close(guided, other + 3 * (own - other), rtol=1e-4, atol=1e-4)
 
