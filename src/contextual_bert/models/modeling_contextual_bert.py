@@ -190,7 +190,8 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
 
     def __init__(self, config: ContextualBertConfig, *arguments: Any, **settings: Any) -> None:
         check_head(type(self), config)
-        super().__init__(config, *arguments, **settings)
+        # Not super(): for the model that would be BertModel, which builds a BERT of its own.
+        BertPreTrainedModel.__init__(self, config, *arguments, **settings)
 
     def save_pretrained(self, save_directory: Any, *arguments: Any, **settings: Any) -> None:
         """Save as transformers does, in files with the mode of the umask: safetensors makes private ones."""

@@ -1,7 +1,7 @@
 """Models that write: what transformers' GPT-2 computes, guidance, and which heads and blocks do not go together."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -50,6 +50,9 @@ def test_without_a_context_it_writes_what_gpt2_writes(implementation: str, num_b
 
 def test_32_texts_are_written_in_one_batch_each_under_its_own_context() -> None:
     model, context = written("global_state_update"), contexts(32)
+    with torch.no_grad():
+        for layer in model.bert.encoder.layer:
+            cast(Any, layer).conditioning.value.weight.mul_(20)  # so that the context decides what is written
     found = model.generate(PROMPTS, context=context, **SETTINGS)
     assert found.shape == (32, 8)
     by_sex = {int(sex): found[context["sex"] == sex].unique(dim=0) for sex in (2, 3)}
