@@ -25,7 +25,6 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.checkpoint_files import tokens_of
 from contextual_bert.nouns import counted
-from contextual_bert.runs.model_factory import initial_scale
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.runs.text_starts import customers_of_texts
@@ -134,12 +133,10 @@ class CausalTextTask(CountedTask, TextModelTask):
     def new_config(self, **fields: Any) -> ContextualBertConfig:
         """Return the config of a model without a checkpoint: GPT-2's blocks in small."""
         tokenizer, schema = self._tokenizer, self.processor.schema
-        sizes = {**SMALL_GPT, **fields}
         return ContextualBertConfig.from_schema(
             schema,
             **{
                 **SMALL_GPT,
-                "initializer_range": initial_scale(sizes["hidden_size"]),
                 **tokens_of(tokenizer),
                 "backbone": "gpt2",
                 "vocab_size": len(tokenizer),
