@@ -32,7 +32,7 @@ from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSch
 from contextual_bert.context.forms import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.memory import memory_bytes
-from contextual_bert.models.backbones import ConditionedLayer, get_blocks
+from contextual_bert.models.backbones import Attended, ConditionedLayer, get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.learned_absence import LearnedAbsence
@@ -186,7 +186,10 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
         "ContextualGpt2Layer",
     ]
     _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
-    _can_record_outputs = {"hidden_states": ConditionedLayer, "attentions": [".attention.self", ".attn"]}  # noqa: RUF012
+    _can_record_outputs = {  # noqa: RUF012
+        "hidden_states": ConditionedLayer,
+        "attentions": [".attention.self", ".attn", Attended],
+    }
 
     def __init__(self, config: ContextualBertConfig, *arguments: Any, **settings: Any) -> None:
         check_head(type(self), config)
@@ -418,6 +421,14 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         outputs = self.encode(
             embeddings, attention_mask, context, wanted, position_ids, past_key_values=past_key_values, **kwargs
         )
+        if outputs.attentions is not None and len(outputs.attentions) < self.config.num_hidden_layers:
+            raise ConfigurationError(
+                "gives no weights of attention, for which output_attentions asks",
+                setting="attn_implementation",
+                value=self.config._attn_implementation,  # pyright: ignore[reportPrivateUsage]
+                allowed="Allowed: eager.",
+                fix='Call model.set_attn_implementation("eager").',
+            )
         if self.pooler is not None and rows is None:
             outputs.pooler_output = self.pooler(outputs.last_hidden_state)
         if has_all_states and rows is not None:

@@ -18,6 +18,7 @@ from contextual_bert.testing.computation import (
 from contextual_bert.testing.generation import check_generation
 from contextual_bert.testing.heads import check_checkpoint_start, check_heads
 from contextual_bert.testing.outputs import (
+    check_attentions,
     check_bert,
     check_context_gradient,
     check_length,
@@ -31,6 +32,7 @@ CONTRACTS: Mapping[str, Callable[[str], None]] = MappingProxyType(
     {
         "bert": check_bert,
         "length": check_length,
+        "attentions": check_attentions,
         "padding": check_padding,
         "rows": check_rows,
         "permutation": check_permutation,

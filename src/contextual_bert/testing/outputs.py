@@ -81,6 +81,28 @@ def check_length(method_name: str) -> None:
     )
 
 
+def check_attentions(method_name: str) -> None:
+    """``output_attentions`` gives the weights of each layer: shares of the real positions that add up to 1."""
+    batch = miniature_batch()
+    del batch["labels"]
+    model = miniature_model(method_name, attn_implementation="eager")
+    with torch.no_grad():
+        outputs = model(**batch, logits_at="all", output_attentions=True)
+        plain = model(**batch, logits_at="all").logits
+    require(torch.equal(outputs.logits, plain), f"{method_name}: recording the attention changes the logits")
+    is_real, added = batch["attention_mask"].bool(), model.bert.num_added_positions
+    is_read = torch.cat([is_real.new_ones(len(is_real), added), is_real], dim=1)
+    for layer, weights in enumerate(outputs.attentions):
+        length = is_read.shape[1]
+        fits = weights.ndim == 4 and (weights.shape[0], *weights.shape[2:]) == (len(is_read), length, length)
+        require(fits, f"{method_name}: layer {layer} has attentions {tuple(weights.shape)} for {length} positions")
+        rows = weights.transpose(1, 2)[is_read]
+        off = float((rows.sum(dim=-1) - 1).abs().max())
+        require(off <= ROUNDING, f"{method_name}: the shares of layer {layer} add up to 1 but for {off}")
+        beside = weights.masked_select(~is_read[:, None, None, :])
+        require(not bool(beside.any()), f"{method_name}: layer {layer} attends to padding")
+
+
 def check_padding(method_name: str) -> None:
     """Contract 3: neither the amount of padding nor what stands in it changes a real position."""
     batch = miniature_batch()

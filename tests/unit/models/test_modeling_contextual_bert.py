@@ -21,7 +21,13 @@ from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertModel,
 )
-from contextual_bert.testing import miniature_batch, miniature_config, miniature_model, miniature_processor
+from contextual_bert.testing import (
+    miniature_batch,
+    miniature_config,
+    miniature_model,
+    miniature_processor,
+    miniature_schema,
+)
 
 VOCABULARY = 23
 ALL_METHODS = pytest.mark.parametrize("method_name", sorted(METHODS))
@@ -219,15 +225,17 @@ def test_the_last_block_computes_only_the_rows_asked_for(method_name: str, batch
 @ALL_METHODS
 def test_attentions_with_the_eager_implementation(method_name: str, batch: dict[str, Any]) -> None:
     model = miniature_model(method_name)
-    if isinstance(model.bert.encoder.layer[0].conditioning, MultiAttributeAttention):
-        assert model(**batch, output_attentions=True).attentions == ()  # BERT's self-attention is not there
-        return
     expected = model(**batch).logits
+    with pytest.raises(ConfigurationError, match="gives no weights of attention") as refused:
+        model(**batch, output_attentions=True)
+    assert refused.value.location == ("attn_implementation",) and refused.value.value == "sdpa"
     model.set_attn_implementation("eager")
     outputs = model(**batch, output_attentions=True)
     length = 6 if method_name == "new_position" else 5
-    assert [tuple(weights.shape) for weights in outputs.attentions] == [(4, 4, length, length)] * 3
-    torch.testing.assert_close(outputs.attentions[0].sum(dim=-1), torch.ones(4, 4, length))
+    attends = isinstance(model.bert.encoder.layer[0].conditioning, MultiAttributeAttention)
+    heads = 4 * len(miniature_schema().features) if attends else 4  # a group of heads for each feature
+    assert [tuple(weights.shape) for weights in outputs.attentions] == [(4, heads, length, length)] * 3
+    torch.testing.assert_close(outputs.attentions[0].sum(dim=-1), torch.ones(4, heads, length))
     torch.testing.assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-4)
 
 

@@ -1,9 +1,10 @@
-from .backbone import Backbone, Blocks, ConditionedLayer, LayerInput
+from .backbone import Attended, Backbone, Blocks, ConditionedLayer, LayerInput
 from .registry import BACKBONES, REFUSED, get_blocks
 
 __all__ = [
     "BACKBONES",
     "REFUSED",
+    "Attended",
     "Backbone",
     "Blocks",
     "ConditionedLayer",

@@ -30,6 +30,13 @@ class LayerInput:
     others: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Attended(nn.Module):
+    """Output and weights of a method's own attention, passed on as they are: what ``output_attentions`` records."""
+
+    def forward(self, output: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        return output, weights
+
+
 class ConditionedLayer(nn.Module):
     """A block with a method's module: attention, reading the state, feed-forward.
 
@@ -39,11 +46,13 @@ class ConditionedLayer(nn.Module):
 
     conditioning: Any  # BlockSlot, or None where `point` is None
     point: str | None
+    attended: Any  # Attended where ``point`` is "attend", else None
 
     def add_conditioning(self, config: Any, layer_idx: int) -> None:
         """Add the module that the method of the config, if any, has for this block."""
         self.conditioning = config.method.block(config.sizes, layer_idx)
         self.point = self.conditioning.point if self.conditioning is not None else None
+        self.attended = Attended() if self.point == "attend" else None
 
     @property
     def attention_norm(self) -> nn.LayerNorm | None:

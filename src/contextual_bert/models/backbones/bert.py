@@ -132,4 +132,5 @@ class ContextualBertLayer(ConditionedLayer, BertLayer):
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
         scaling = query.shape[-1] ** -0.5
-        return attention(self, query, key, value, mask, dropout=dropout, scaling=scaling, **kwargs)[0].flatten(2)
+        found = attention(self, query, key, value, mask, dropout=dropout, scaling=scaling, **kwargs)
+        return self.attended(*found)[0].flatten(2)

@@ -118,7 +118,8 @@ class ContextualGpt2Layer(ConditionedLayer, GPT2Block):
         name: Any = own.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = own.attn_dropout.p if self.training else 0.0
-        return attention(own, query, key, value, mask, dropout=dropout, scaling=own.scaling, **kwargs)[0].flatten(2)
+        found = attention(own, query, key, value, mask, dropout=dropout, scaling=own.scaling, **kwargs)
+        return self.attended(*found)[0].flatten(2)
 
 
 def gpt2_config(config: Any) -> GPT2Config:

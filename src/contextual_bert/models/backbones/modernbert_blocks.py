@@ -134,7 +134,7 @@ class ContextualModernBertLayer(ConditionedLayer, ModernBertEncoderLayer):
         name: Any = self.attn.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = self.attn.attention_dropout if self.training else 0.0
-        return attention(
+        found = attention(
             self.attn,
             query,
             key,
@@ -144,7 +144,8 @@ class ContextualModernBertLayer(ConditionedLayer, ModernBertEncoderLayer):
             scaling=self.attn.head_dim**-0.5,
             sliding_window=self.attn.sliding_window,
             **kwargs,
-        )[0].flatten(2)
+        )
+        return self.attended(*found)[0].flatten(2)
 
 
 def native_config(config: Any) -> ModernBertConfig:
