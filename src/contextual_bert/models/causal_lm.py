@@ -102,11 +102,9 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
         if kwargs.pop("use_cache", False) and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
-        rows = None
-        if labels is not None:
-            rows = (labels[:, 1:] != IGNORED_LABEL).flatten().nonzero(as_tuple=True)[0]
-            rows = rows + rows.div(labels.shape[1] - 1, rounding_mode="trunc")  # of (batch, length)
-        is_fused = rows is not None and self.has_fused_loss()
+        rows = targets = None
+        if labels is not None and self.has_fused_loss():
+            rows, targets = asked_targets(labels)
         given = {
             "input_ids": input_ids,
             "position_ids": position_ids,
@@ -119,15 +117,14 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
             given = {name: torch.cat([value, value]) if value is not None else None for name, value in given.items()}
         outputs = self.bert(
             context=context,
-            rows=rows if is_fused else None,
+            rows=rows,
             past_key_values=past_key_values,
             return_dict=True,
             **given,
             **kwargs,
         )
         hidden, logits, loss = cast(Tensor, outputs.last_hidden_state), None, None
-        if is_fused:
-            targets = cast(Tensor, labels)[:, 1:].masked_select(cast(Tensor, labels)[:, 1:] != IGNORED_LABEL)
+        if targets is not None:
             num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
             bias = self.lm_head.weight.new_zeros(self.config.vocab_size)
             loss = masked_cross_entropy(hidden, self.lm_head.weight, bias, targets, num_items)
@@ -170,9 +167,8 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
         Returns:
             MaskedScores, (asked,) each, text after text; the first token of a text follows none and is not asked.
         """
-        hidden = self.bert(input_ids, attention_mask, context).last_hidden_state[:, :-1]
-        is_asked = labels[:, 1:] != IGNORED_LABEL
-        hidden, targets = hidden[is_asked], labels[:, 1:][is_asked]
+        rows, targets = asked_targets(labels)
+        hidden = self.bert(input_ids, attention_mask, context).last_hidden_state.flatten(0, 1)[rows]
         parts = [
             rank_targets(self.lm_head(hidden[block]).float(), targets[block], None, reserved=targets.new_zeros(0))
             for block in score_blocks(len(hidden), self.config.vocab_size)
@@ -236,6 +232,21 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
         return cast(Any, super())._expand_inputs_for_generation(
             expand_size=expand_size, is_encoder_decoder=is_encoder_decoder, input_ids=input_ids, **settings
         )
+
+
+def asked_targets(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The positions from which a next token is asked, into the flattened (batch * length), and these tokens.
+
+    Args:
+        labels: (batch, length), those of input_ids, ``IGNORED_LABEL`` where nothing is asked.
+
+    Example:
+        >>> asked_targets(torch.tensor([[5, 6, -100], [7, -100, 8]]))
+        (tensor([0, 4]), tensor([6, 8]))
+    """
+    following = nn.functional.pad(labels[:, 1:], (0, 1), value=IGNORED_LABEL).flatten()
+    rows = (following != IGNORED_LABEL).nonzero(as_tuple=True)[0]
+    return rows, following[rows]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ knows no method and no tokenizer.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -58,6 +59,63 @@ class ConditionedLayer(nn.Module):
     def attention_norm(self) -> nn.LayerNorm | None:
         """The LayerNorm after attention, which the reading of a state may take over; None in front of attention."""
         raise NotImplementedError
+
+
+class PrenormLayer(ConditionedLayer):
+    """A block whose halves each read the normalised stream and add to it; between them the state adds what is read of
+    it. The method's module, if any, is entered at the point it names: ``attend``, ``read`` or ``modulate``.
+
+    Attributes:
+        norms: names of the modules that normalise for attention and for the feed-forward.
+    """
+
+    norms: ClassVar[tuple[str, str]]
+    attn: Any
+    mlp: Any
+
+    def forward(
+        self,
+        hidden: Tensor,
+        mask: Tensor | None = None,
+        state: Tensor | None = None,
+        rows: Tensor | None = None,
+        **others: Any,
+    ) -> Tensor:
+        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
+        read = self._read(hidden, state, half=0)
+        if self.point == "attend":
+            attended = self.project(self.conditioning(read, partial(self.attend, mask=mask, **others), state))
+        else:
+            attended, _ = self.attn(read, attention_mask=mask, **others)
+        hidden = hidden + attended
+        if rows is not None:
+            hidden, state = asked_rows(rows, hidden, state)
+        if self.point == "read":
+            hidden = self.conditioning(hidden, state)
+        hidden = hidden + self.mlp(self._read(hidden, state, half=1))
+        return hidden.squeeze(1) if rows is not None else hidden
+
+    @property
+    def attention_norm(self) -> None:
+        return None
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **others: Any) -> Tensor:
+        """The architecture's attention: heads (batch, heads, length, head size) -> (batch, length, heads * head size).
+
+        Args:
+            query, key, value: of the heads.
+            mask: of the ``LayerInput``.
+            **others: of the ``LayerInput``, by name.
+        """
+        raise NotImplementedError
+
+    def project(self, attended: Tensor) -> Tensor:
+        """What attention adds to the stream, of what its heads give."""
+        raise NotImplementedError
+
+    def _read(self, hidden: Tensor, state: Tensor | None, *, half: int) -> Tensor:
+        read = getattr(self, self.norms[half])(hidden)
+        return self.conditioning(read, state, half) if self.point == "modulate" else read
 
 
 class Backbone:
@@ -197,6 +255,17 @@ class Blocks:
     def token_head(self, config: Any) -> nn.Module | None:
         """What stands between the blocks and the layer that labels tokens or finds spans."""
         return None
+
+
+def follow_attention(native: Any, config: Any) -> None:
+    """Give the config of an architecture the attention of the model, which ``set_attn_implementation`` may change.
+
+    Args:
+        native: config of transformers' class.
+        config: ContextualBertConfig of the model.
+    """
+    if native._attn_implementation != config._attn_implementation:
+        native._attn_implementation = config._attn_implementation
 
 
 def refuse_activation(activation: str, *, head: str, checkpoint: object) -> None:

@@ -1,7 +1,6 @@
 """GPT-2's blocks, with the three slots: attention and feed-forward are transformers'."""
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +11,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gpt2.modeling_gpt2 import GPT2MLP, GPT2Attention, GPT2Block, eager_attention_forward
 from transformers.pytorch_utils import Conv1D
 
-from contextual_bert.models.backbones.backbone import Blocks, ConditionedLayer, LayerInput, asked_rows
+from contextual_bert.models.backbones.backbone import (
+    Blocks,
+    ConditionedLayer,
+    LayerInput,
+    PrenormLayer,
+    follow_attention,
+)
 
 
 class Gpt2Blocks(Blocks):
@@ -21,7 +26,6 @@ class Gpt2Blocks(Blocks):
     is_causal = True
     has_prenorm = True
     has_embedding_norm = False
-    needs_settings = False
     native: GPT2Config | None = None  # made once a model
 
     def layer(self, config: Any, index: int) -> ConditionedLayer:
@@ -38,9 +42,7 @@ class Gpt2Blocks(Blocks):
         shared: nn.Module | None = None,
     ) -> list[LayerInput]:
         native = self.native = self.native or gpt2_config(config)
-        name = config._attn_implementation  # which set_attn_implementation may have changed
-        if native._attn_implementation != name:  # pyright: ignore[reportPrivateUsage]
-            native._attn_implementation = name  # pyright: ignore[reportPrivateUsage]
+        follow_attention(native, config)
         mask = create_causal_mask(config=native, inputs_embeds=hidden, attention_mask=real, past_key_values=cache)
         return [LayerInput(mask, {"past_key_values": cache})] * config.num_hidden_layers
 
@@ -58,13 +60,13 @@ class Gpt2Blocks(Blocks):
             nn.init.normal_(module.c_proj.weight, std=spread / math.sqrt(2 * config.num_hidden_layers))
 
 
-class ContextualGpt2Layer(ConditionedLayer, GPT2Block):
-    """One block: attention to what came before and feed-forward each read the normalised stream and add to it; between
-    them the state adds what is read of it.
+class ContextualGpt2Layer(PrenormLayer, GPT2Block):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """One block, whose attention is to what came before.
 
-    The method's module, if it has one for this block, is entered at the point it names: ``attend``, ``read`` or
-    ``modulate``. A cache holds keys and values of the tokens alone: the state is given again with each of them.
+    A cache holds keys and values of the tokens alone: the state is given again with each of them.
     """
+
+    norms = ("ln_1", "ln_2")
 
     def __init__(self, config: Any, native: GPT2Config, layer_idx: int) -> None:
         GPT2Block.__init__(self, native, layer_idx=layer_idx)
@@ -74,52 +76,27 @@ class ContextualGpt2Layer(ConditionedLayer, GPT2Block):
             if self.conditioning.output_size is not None:
                 self.attn.c_proj = Conv1D(config.hidden_size, self.conditioning.output_size)
 
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        hidden: Tensor,
-        mask: Tensor | None = None,
-        state: Tensor | None = None,
-        rows: Tensor | None = None,
-        *,
-        past_key_values: Cache | None = None,
-        **kwargs: Any,
-    ) -> Tensor:
-        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
-        read = self.ln_1(hidden)
-        if self.point == "modulate":
-            read = self.conditioning(read, state, 0)
-        if self.point == "attend":
-            attend = partial(self.attend, mask=mask, cache=past_key_values, **kwargs)
-            attended = self.attn.resid_dropout(self.attn.c_proj(self.conditioning(read, attend, state)))
-        else:
-            attended, _ = self.attn(read, past_key_values=past_key_values, attention_mask=mask, **kwargs)
-        hidden = hidden + attended
-        if rows is not None:
-            hidden, state = asked_rows(rows, hidden, state)
-        if self.point == "read":
-            hidden = self.conditioning(hidden, state)
-        read = self.ln_2(hidden)
-        if self.point == "modulate":
-            read = self.conditioning(read, state, 1)
-        hidden = hidden + self.mlp(read)
-        return hidden.squeeze(1) if rows is not None else hidden
-
-    @property
-    def attention_norm(self) -> None:
-        return None
-
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, cache: Cache | None, **kwargs: Any
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        mask: Tensor | None,
+        past_key_values: Cache | None = None,
+        **others: Any,
     ) -> Tensor:
-        """GPT-2's attention: heads (batch, heads, length, head size) -> (batch, length, heads * head size)."""
         own: Any = self.attn
-        if cache is not None:
-            key, value = cache.update(key, value, own.layer_idx)
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, own.layer_idx)
         name: Any = own.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = own.attn_dropout.p if self.training else 0.0
-        found = attention(own, query, key, value, mask, dropout=dropout, scaling=own.scaling, **kwargs)
+        found = attention(own, query, key, value, mask, dropout=dropout, scaling=own.scaling, **others)
         return self.attended(*found)[0].flatten(2)
+
+    def project(self, attended: Tensor) -> Tensor:
+        return self.attn.resid_dropout(self.attn.c_proj(attended))
 
 
 def gpt2_config(config: Any) -> GPT2Config:

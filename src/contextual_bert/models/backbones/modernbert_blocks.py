@@ -1,6 +1,5 @@
 """ModernBERT's blocks, with the three slots: attention and feed-forward are transformers'."""
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +15,13 @@ from transformers.models.modernbert.modeling_modernbert import (
     eager_attention_forward,
 )
 
-from contextual_bert.models.backbones.backbone import Blocks, ConditionedLayer, LayerInput, asked_rows
+from contextual_bert.models.backbones.backbone import (
+    Blocks,
+    ConditionedLayer,
+    LayerInput,
+    PrenormLayer,
+    follow_attention,
+)
 
 
 class ModernBertBlocks(Blocks):
@@ -42,9 +47,7 @@ class ModernBertBlocks(Blocks):
         shared: nn.Module | None = None,
     ) -> list[LayerInput]:
         native = self.native = self.native or native_config(config)
-        name = config._attn_implementation  # which set_attn_implementation may have changed
-        if native._attn_implementation != name:  # pyright: ignore[reportPrivateUsage]
-            native._attn_implementation = name  # pyright: ignore[reportPrivateUsage]
+        follow_attention(native, config)
         if position_ids is None:
             position_ids = torch.arange(hidden.shape[1], device=hidden.device).unsqueeze(0)
         masked: dict[str, Any] = {"config": native, "inputs_embeds": hidden, "attention_mask": real}
@@ -76,13 +79,10 @@ class FirstPosition(ModernBertPredictionHead):
         return super().forward(hidden_states[:, 0])
 
 
-class ContextualModernBertLayer(ConditionedLayer, ModernBertEncoderLayer):
-    """One block: attention and feed-forward each read the normalised stream and add to it; between them the state adds
-    what is read of it.
+class ContextualModernBertLayer(PrenormLayer, ModernBertEncoderLayer):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """One block, whose attention rotates queries and keys by their positions."""
 
-    The method's module, if it has one for this block, is entered at the point it names: ``attend``, ``read`` or
-    ``modulate``.
-    """
+    norms = ("attn_norm", "mlp_norm")
 
     def __init__(self, config: Any, native: ModernBertConfig, layer_idx: int) -> None:
         ModernBertEncoderLayer.__init__(self, native, layer_idx=layer_idx)
@@ -92,45 +92,17 @@ class ContextualModernBertLayer(ConditionedLayer, ModernBertEncoderLayer):
             if self.conditioning.output_size is not None:
                 self.attn.Wo = nn.Linear(self.conditioning.output_size, config.hidden_size, bias=native.attention_bias)
 
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        hidden: Tensor,
-        mask: Tensor | None = None,
-        state: Tensor | None = None,
-        rows: Tensor | None = None,
-        *,
-        position_embeddings: tuple[Tensor, Tensor],
-        **kwargs: Any,
-    ) -> Tensor:
-        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
-        read = self.attn_norm(hidden)
-        if self.point == "modulate":
-            read = self.conditioning(read, state, 0)
-        if self.point == "attend":
-            attend = partial(self.attend, mask=mask, rotation=position_embeddings, **kwargs)
-            attended = self.attn.out_drop(self.attn.Wo(self.conditioning(read, attend, state)))
-        else:
-            attended, _ = self.attn(read, position_embeddings=position_embeddings, attention_mask=mask, **kwargs)
-        hidden = hidden + attended
-        if rows is not None:
-            hidden, state = asked_rows(rows, hidden, state)
-        if self.point == "read":
-            hidden = self.conditioning(hidden, state)
-        read = self.mlp_norm(hidden)
-        if self.point == "modulate":
-            read = self.conditioning(read, state, 1)
-        hidden = hidden + self.mlp(read)
-        return hidden.squeeze(1) if rows is not None else hidden
-
-    @property
-    def attention_norm(self) -> None:
-        return None
-
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, rotation: Any, **kwargs: Any
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        mask: Tensor | None,
+        position_embeddings: tuple[Tensor, Tensor],
+        **others: Any,
     ) -> Tensor:
-        """ModernBERT's attention: heads (batch, heads, length, head size) -> (batch, length, heads * head size)."""
-        query, key = apply_rotary_pos_emb(query, key, *rotation, unsqueeze_dim=1)
+        query, key = apply_rotary_pos_emb(query, key, *position_embeddings, unsqueeze_dim=1)
         name: Any = self.attn.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = self.attn.attention_dropout if self.training else 0.0
@@ -143,9 +115,12 @@ class ContextualModernBertLayer(ConditionedLayer, ModernBertEncoderLayer):
             dropout=dropout,
             scaling=self.attn.head_dim**-0.5,
             sliding_window=self.attn.sliding_window,
-            **kwargs,
+            **others,
         )
         return self.attended(*found)[0].flatten(2)
+
+    def project(self, attended: Tensor) -> Tensor:
+        return self.attn.out_drop(self.attn.Wo(attended))
 
 
 def native_config(config: Any) -> ModernBertConfig:
