@@ -97,7 +97,6 @@ def check_kind(recipe: Recipe) -> None:
             f"is for what is trained, and {recipe.conditioning!r} is not", setting=name, fix="Leave it out."
         )
     lacks_checkpoint = recipe.task.needs_checkpoint and recipe.task.checkpoint_to_read is None
-    lacks_checkpoint = lacks_checkpoint and recipe.task.reads_checkpoint
     if lacks_checkpoint and recipe.conditioning not in WITHOUT_BERT:
         raise ConfigurationError(
             f"is missing, and {recipe.conditioning!r} needs a BERT",
@@ -233,7 +232,7 @@ def check_recipe(recipe: Recipe) -> None:
     sizes = {**DEFAULT_MODEL, **recipe.model}
     size, heads = sizes["hidden_size"], sizes["num_attention_heads"]
     are_numbers = type(size) is int and type(heads) is int and heads > 0
-    if not recipe.task.reads_checkpoint and recipe.conditioning not in BASELINES and are_numbers and size % heads:
+    if recipe.task.has_items and recipe.conditioning not in BASELINES and are_numbers and size % heads:
         raise ConfigurationError(
             Message("is no multiple of {num_attention_heads}", num_attention_heads=heads),
             setting="hidden_size",

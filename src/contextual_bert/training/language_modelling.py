@@ -19,7 +19,37 @@ SCORED_TOKENS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedText(TextTask):
+class LanguageModelling(TextTask):
+    """Base of the tasks without a label: the texts themselves are learned.
+
+    Attributes:
+        example_arguments: of the function that writes texts, between the processor and the context.
+    """
+
+    example_arguments: ClassVar[str] = ""
+    label: ClassVar[None] = None
+    pair: ClassVar[None] = None
+    question: ClassVar[None] = None
+    answer: ClassVar[None] = None
+    answer_start: ClassVar[None] = None
+    is_ordinal: ClassVar[bool] = False
+    order: ClassVar[tuple[str, ...]] = ()
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that loads a finished model and writes texts."""
+        model, processor, function = self.imported.split(", ")
+        context = ", context={...}" if has_context else ""
+        return "\n".join(
+            [
+                f'model = {model}.from_pretrained("path/to/this/folder")',
+                f'processor = {processor}.from_pretrained("path/to/this/folder")',
+                f"{function}(model, processor{self.example_arguments}{context})",
+            ]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedText(LanguageModelling):
     """Learn the hidden tokens of a text from the others.
 
     Args:
@@ -44,13 +74,6 @@ class MaskedText(TextTask):
     command: ClassVar[str] = "sample"
     imported: ClassVar[str] = "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
     kind: str = field(default="masked_text", init=False)
-    label: ClassVar[None] = None
-    pair: ClassVar[None] = None
-    question: ClassVar[None] = None
-    answer: ClassVar[None] = None
-    answer_start: ClassVar[None] = None
-    is_ordinal: ClassVar[bool] = False
-    order: ClassVar[tuple[str, ...]] = ()
     truncation: TruncationField = "head"
     masking: Annotated[Unit, Option("With --text and no --label: what is hidden.", TEXTS)] = "token"
     mask_rate: Annotated[float, Option("With --text and no --label: share of tokens hidden.", TEXTS)] = 0.15
@@ -89,17 +112,6 @@ class MaskedText(TextTask):
         """Return what a finished model does, in words."""
         return "fills hidden words"
 
-    def example_code(self, *, has_context: bool) -> str:
-        """Return Python code that draws texts."""
-        context = ", context={...}" if has_context else ""
-        return "\n".join(
-            [
-                'model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")',
-                'processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")',
-                f"sample_texts(model, processor{context})",
-            ]
-        )
-
     @property
     def most_scored(self) -> int | None:
         """Return the largest number of hidden tokens that are scored in a part; None for all."""
@@ -108,7 +120,7 @@ class MaskedText(TextTask):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalText(TextTask):
+class CausalText(LanguageModelling):
     """Learn to write: each token of a text from those before it.
 
     Args:
@@ -131,16 +143,10 @@ class CausalText(TextTask):
     asked: ClassVar[tuple[str, ...]] = ("--prompt",)
     hub_tag: ClassVar[str] = "text-generation"
     imported: ClassVar[str] = "ContextualBertForCausalLM, ContextualBertProcessor, generate_texts"
+    example_arguments: ClassVar[str] = ', prompt="..."'
     needs_checkpoint: ClassVar[bool] = False
     baselines: ClassVar[Collection[str]] = ()
     kind: str = field(default="causal_text", init=False)
-    label: ClassVar[None] = None
-    pair: ClassVar[None] = None
-    question: ClassVar[None] = None
-    answer: ClassVar[None] = None
-    answer_start: ClassVar[None] = None
-    is_ordinal: ClassVar[bool] = False
-    order: ClassVar[tuple[str, ...]] = ()
     truncation: ClassVar[Truncation] = "head"
     objective: Annotated[
         Literal["masked", "causal"],
@@ -187,14 +193,3 @@ class CausalText(TextTask):
     def purpose(self) -> str:
         """Return what a finished model does, in words."""
         return "writes texts"
-
-    def example_code(self, *, has_context: bool) -> str:
-        """Return Python code that writes texts."""
-        context = ", context={...}" if has_context else ""
-        return "\n".join(
-            [
-                'model = ContextualBertForCausalLM.from_pretrained("path/to/this/folder")',
-                'processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")',
-                f'generate_texts(model, processor, prompt="..."{context})',
-            ]
-        )

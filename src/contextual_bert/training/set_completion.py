@@ -36,7 +36,6 @@ class SetCompletion(TaskSettings):
     noun: ClassVar[str] = "sets of items"
     has_items: ClassVar[bool] = True
     baselines: ClassVar[Collection[str]] = SET_BASELINES
-    reads_checkpoint: ClassVar[bool] = False
     command: ClassVar[str] = "complete"
     imported: ClassVar[str] = "CompletionPipeline"
     kind: str = field(default="set_completion", init=False)

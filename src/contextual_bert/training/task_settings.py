@@ -28,8 +28,7 @@ class TaskSettings:
         kind: the name of the task, a key of ``TASK_SETTINGS``.
         noun: what is learned, in words.
         has_items: True if the rows are sets of items; False if they are texts.
-        reads_checkpoint: True if models are made from a BERT checkpoint.
-        needs_checkpoint: True if no model can be made without one.
+        needs_checkpoint: True if no model can be made without one; a few baselines can.
         baselines: names of the baselines that learn this.
         hub_tag: name of the task on the Hub.
         command: the command that asks a finished run.
@@ -39,8 +38,7 @@ class TaskSettings:
 
     noun: ClassVar[str]
     has_items: ClassVar[bool]
-    reads_checkpoint: ClassVar[bool]
-    needs_checkpoint: ClassVar[bool] = True
+    needs_checkpoint: ClassVar[bool] = False
     baselines: ClassVar[Collection[str]] = ()
     hub_tag: ClassVar[str] = "fill-mask"
     command: ClassVar[str]

@@ -28,7 +28,7 @@ class TextTask(TaskSettings):
     """
 
     has_items: ClassVar[bool] = False
-    reads_checkpoint: ClassVar[bool] = True
+    needs_checkpoint: ClassVar[bool] = True
     baselines: ClassVar[Collection[str]] = (CONTEXT_AS_TEXT,)
 
     text: Annotated[
