@@ -7,9 +7,8 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.inputs import one_of
-from contextual_bert_cli.output import calm_transformers, remark, working
-from contextual_bert_cli.records import at_options, read_context
-from contextual_bert_cli.written_texts import WrittenTexts, context_text, show_written
+from contextual_bert_cli.output import calm_transformers, working
+from contextual_bert_cli.written_texts import contexts_of, show_written, write_under
 
 EXAMPLE = """\b
 Example:
@@ -63,33 +62,27 @@ def command(
             "says by itself how many tokens are drawn", fix="Leave --tokens out.", setting="--prompt"
         )
     load_arrow()
-    records = [read_context(text) for text in contexts or ["{}"]]
+    records = contexts_of(contexts)
 
     from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
     from contextual_bert.inference import load_text_model
-    from contextual_bert.inference.queries import UNUSED_CONTEXT, in_queries
     from contextual_bert.training import chosen_device
 
     sampling = TextSampling(num_sweeps=num_sweeps, temperature=temperature, guidance=guidance)
     with working(f"loading {directory}"):
         model, processor = load_text_model(directory, ContextualBertForMaskedLM)
     cast(Any, model).to(chosen_device(device))
-    with at_options({}), in_queries("context"):
-        unknown_values = [processor.unknown_values(record) for record in records]
-    found: list[list[str]] = []
-    for record in records:
-        drawing = working(f"drawing {num_samples:,} texts under {context_text(record)}")
-        with drawing, at_options({}), in_queries("context"):
-            texts = sample_texts(
-                model,
-                processor,
-                context=record if model.config.reads_context else None,
-                prompt=prompt if prompt is not None else num_tokens or 12,
-                num_samples=num_samples,
-                sampling=sampling,
-                seed=seed,
-            )
-        found.append(texts)
-    show_written(WrittenTexts(records, found, unknown_values), has_contexts=bool(contexts), output_format=output_format)
-    if any(records) and not model.config.reads_context:
-        remark(UNUSED_CONTEXT)
+
+    def write(context: dict[str, Any] | None) -> list[str]:
+        return sample_texts(
+            model,
+            processor,
+            context=context,
+            prompt=prompt if prompt is not None else num_tokens or 12,
+            num_samples=num_samples,
+            sampling=sampling,
+            seed=seed,
+        )
+
+    written = write_under(records, write, model=model, processor=processor, doing=f"drawing {num_samples:,} texts")
+    show_written(written, has_contexts=bool(contexts), output_format=output_format)

@@ -1,10 +1,11 @@
-"""Output of texts that a model wrote under one context or several: beside each other, or as JSON."""
+"""Texts that a model writes under one context or several, for ``sample`` and ``generate``: from records to output."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextual_bert_cli.output import remark_unknown, show_json, show_text
+from contextual_bert_cli.output import remark, remark_unknown, show_json, show_text, working
+from contextual_bert_cli.records import at_options, read_context
 
 
 @dataclass(frozen=True)
@@ -15,15 +16,50 @@ class WrittenTexts:
         records: the contexts.
         texts: of each.
         unknown_values: of each, those that the model does not know.
+        is_context_read: whether the model reads one.
     """
 
     records: Sequence[dict[str, Any]]
     texts: Sequence[Sequence[str]]
     unknown_values: Sequence[Any]
+    is_context_read: bool
+
+
+def contexts_of(typed: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return the records of options ``--context``, one that is empty where none was given."""
+    return [read_context(text) for text in typed or ["{}"]]
+
+
+def write_under(
+    records: Sequence[dict[str, Any]],
+    write: Callable[[dict[str, Any] | None], list[str]],
+    *,
+    model: Any,
+    processor: Any,
+    doing: str,
+) -> WrittenTexts:
+    """Write texts under each context; a value of a wrong type is found before any is written.
+
+    Args:
+        records: the contexts.
+        write: the texts of a context, None for a model that reads none.
+        model: with a ``config``.
+        processor: its own.
+        doing: what is shown meanwhile, such as "drawing 4 texts".
+    """
+    from contextual_bert.inference.queries import in_queries
+
+    with at_options({}), in_queries("context"):
+        unknown_values = [processor.unknown_values(record) for record in records]
+    is_read, texts = bool(model.config.reads_context), list[list[str]]()
+    for record in records:
+        with working(f"{doing} under {context_text(record)}"), at_options({}), in_queries("context"):
+            texts.append(write(record if is_read else None))
+    return WrittenTexts(records, texts, unknown_values, is_context_read=is_read)
 
 
 def show_written(written: WrittenTexts, *, has_contexts: bool, output_format: str) -> None:
-    """Print the texts, and remarks on values that the model does not know.
+    """Print the texts, and remarks on values that the model does not know and on contexts that it does not read.
 
     Args:
         written: the texts.
@@ -41,6 +77,10 @@ def show_written(written: WrittenTexts, *, has_contexts: bool, output_format: st
         show_text("\n".join(written.texts[0]))
     for unknown in written.unknown_values:
         remark_unknown(unknown)
+    if any(written.records) and not written.is_context_read:
+        from contextual_bert.inference.queries import UNUSED_CONTEXT
+
+        remark(UNUSED_CONTEXT)
 
 
 def context_text(record: dict[str, Any]) -> str:

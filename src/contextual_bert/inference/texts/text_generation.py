@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError, Message
-from contextual_bert.inference.capabilities import guidance_notes
-from contextual_bert.inference.queries import check_count, check_seed
+from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.query_schema import MAX_WEIGHT
 from contextual_bert.inference.scoring import to_device
-from contextual_bert.inference.texts.text_sampling import MAX_TEMPERATURE
-from contextual_bert.models import ContextualBertForCausalLM, ContextualBertProcessor, check_processor
-from contextual_bert.places import SettingsPlace
+from contextual_bert.inference.texts.text_sampling import MAX_TEMPERATURE, check_can_write
+from contextual_bert.models import ContextualBertForCausalLM, ContextualBertProcessor
 
 DEFAULT_NEW_TOKENS = 60
 
@@ -114,18 +112,7 @@ def generate_texts(
         DataError, UnknownNameError: a record that does not fit the schema.
     """
     generation = generation or TextGeneration()
-    check_count("num_samples", num_samples)
-    check_seed(seed)
-    for reason in guidance_notes(model, generation.guidance):
-        raise ConfigurationError(reason, place=SettingsPlace(("guidance",)))
-    check_processor(model.config, processor)
-    if context and not model.config.reads_context:
-        raise ConfigurationError(
-            Message("is not allowed: {conditioning} takes none", conditioning=model.config.conditioning),
-            setting="context",
-            value=dict(context),
-            fix="Leave it out.",
-        )
+    check_can_write(model, processor, context, guidance=generation.guidance, num_samples=num_samples, seed=seed)
     if generation.num_beams > 1 and num_samples > generation.num_beams:
         raise ConfigurationError(
             Message("is more than {num_beams}: a beam is one text", num_beams=generation.num_beams),

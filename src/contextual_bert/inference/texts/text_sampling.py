@@ -116,18 +116,7 @@ def sample_texts(
         [5, 5]
     """
     sampling = sampling or TextSampling()
-    check_count("num_samples", num_samples)
-    check_seed(seed)
-    for reason in guidance_notes(model, sampling.guidance):
-        raise ConfigurationError(reason, place=SettingsPlace(("guidance",)))
-    check_processor(model.config, processor)
-    if context and not model.config.reads_context:
-        raise ConfigurationError(
-            Message("is not allowed: {conditioning} takes none", conditioning=model.config.conditioning),
-            setting="context",
-            value=dict(context),
-            fix="Leave it out.",
-        )
+    check_can_write(model, processor, context, guidance=sampling.guidance, num_samples=num_samples, seed=seed)
     tokenizer: Any = processor.tokenizer
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
     batch = processor(text=text, context=[context or {}], truncation=False)
@@ -164,6 +153,39 @@ def sample_texts(
     finally:
         model.train(was_training)
     return tokenizer.batch_decode(ids[:, 1:-1])  # without [CLS] and [SEP]; what the prompt says stays, also as [UNK]
+
+
+def check_can_write(
+    model: Any,
+    processor: ContextualBertProcessor,
+    context: Mapping[str, Any] | None,
+    *,
+    guidance: float,
+    num_samples: int,
+    seed: int,
+) -> None:
+    """Raise ConfigurationError where a model cannot be asked for texts under a context.
+
+    Args:
+        model: for text, of any direction.
+        processor: its own.
+        context: one record; None: nothing is known.
+        guidance: how much what sets the context apart counts.
+        num_samples: texts.
+        seed: of the draws.
+    """
+    check_count("num_samples", num_samples)
+    check_seed(seed)
+    for reason in guidance_notes(model, guidance):
+        raise ConfigurationError(reason, place=SettingsPlace(("guidance",)))
+    check_processor(model.config, processor)
+    if context and not model.config.reads_context:
+        raise ConfigurationError(
+            Message("is not allowed: {conditioning} takes none", conditioning=model.config.conditioning),
+            setting="context",
+            value=dict(context),
+            fix="Leave it out.",
+        )
 
 
 def _conditional(
