@@ -11,6 +11,7 @@ from typing import Any, cast
 from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import RunDirectoryError, shown
 from contextual_bert.json_text import json_text, read_json_object, unreadable
+from contextual_bert.nouns import counted
 from contextual_bert.places import JsonPlace, PathPlace
 
 MANIFEST_FILE = "manifest.json"
@@ -254,7 +255,7 @@ def _check(path: Path, entry: Mapping[str, Any]) -> None:
     except OSError as error:
         raise unreadable(path, error) from error
     if size != entry["bytes"]:
-        found = f"it has {size:,} bytes, and {entry['bytes']:,} were written"
+        found = f"it has {counted(size, 'byte')}, and had {entry['bytes']:,} when it was written"
     elif path.is_file() and digest_of(path) != entry["sha256"]:
         found = "its content is another than was written"
     elif not path.is_file():

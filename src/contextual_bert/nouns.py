@@ -1,6 +1,8 @@
-"""Nouns beside counts: 1 row, 2 rows, 1,200 companies."""
+"""Nouns and verbs beside counts: 1 row has, 2 rows have, 1,200 companies are."""
 
-__all__ = ["counted", "plural"]
+__all__ = ["agreeing", "counted", "plural"]
+
+_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does"}
 
 
 def counted(number: int | float, noun: str) -> str:
@@ -31,3 +33,17 @@ def plural(name: str) -> str:
         return name
     has_hiss = name.endswith(("ss", "x", "ch", "sh")) and not name.endswith("epoch")
     return f"{name}es" if has_hiss else f"{name}s"
+
+
+def agreeing(verb: str, number: int) -> str:
+    """Return a verb in the form that goes with so many: of 1 "has", of others "have".
+
+    Args:
+        verb: in the plural, such as "are" or "stand".
+        number: how many do it. Of "1 of 12 rows" it is the 1.
+
+    Example:
+        >>> [f"{counted(number, 'row')} {agreeing('have', number)}" for number in (0, 1, 2)]
+        ['0 rows have', '1 row has', '2 rows have']
+    """
+    return verb if number != 1 else _SINGULAR.get(verb, f"{verb}s")

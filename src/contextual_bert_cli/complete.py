@@ -83,7 +83,7 @@ def show_joint_answer(answer: "JointAnswer") -> None:
     headings = ("rank", "items", "log-probability", "probability", "pseudo-log-likelihood", "price")
     title = f"{', '.join(answer['items'])}: the best {len(rows)} sets"
     show(Table(title, headings, rows, num_label_columns=2))
-    passes = f"{answer['num_forward_passes']:,} forward passes"
+    passes = counted(answer["num_forward_passes"], "forward pass")
     if answer["excluded_probability"] is None:
         remark(f"{answer['method']}, {passes}: there may be better sets.")
     else:
@@ -449,7 +449,7 @@ def command(
     placed = (
         at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS, given={"where": where or []})
     )
-    with working(f"completing {len(asked):,} sets"), placed:
+    with working(f"completing {counted(len(asked), 'set')}"), placed:
         answers: Any
         if joint:
             answers = pipeline.complete_jointly(asked, num_completions=top, batch_size=batch_size, **search)

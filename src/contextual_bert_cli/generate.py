@@ -4,6 +4,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from contextual_bert.nouns import counted
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.inputs import one_of
@@ -89,5 +90,6 @@ def command(
             seed=seed,
         )
 
-    written = write_under(records, write, model=model, processor=processor, doing=f"writing {num_samples:,} texts")
+    doing = f"writing {counted(num_samples, 'text')}"
+    written = write_under(records, write, model=model, processor=processor, doing=doing)
     show_written(written, has_contexts=bool(contexts), output_format=output_format)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contextual_bert.nouns import agreeing
 from contextual_bert.options import declared_options
 from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS
@@ -179,7 +180,7 @@ def text_task_of(options: Mapping[str, Any]) -> "AnyTextTask | None":
     learned = next((name for name in ("label", "answer") if name in values), None)
     hiding = [of_texts[name].flag for name in _HIDING_OPTIONS if name in values]
     if learned is not None and hiding:
-        verb = "are" if hiding[1:] else "is"
+        verb = agreeing("are", len(hiding))
         raise ConfigurationError(
             f"{verb} for hidden words, which are learned where nothing else is, and --{learned} names something",
             setting=", ".join(hiding),

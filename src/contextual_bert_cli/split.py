@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.options import MAIN, SPLIT
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
@@ -300,7 +300,8 @@ def command(
     if choices["checkpoint"] != checkpoint:
         remark("", f"the command below names {CHECKPOINT}: put your checkpoint there")
     if repeated:
-        remark("", f"{repeated:,} items stand twice in their set: the command below drops the second one")
+        items_twice = f"{counted(repeated, 'item')} {agreeing('stand', repeated)} twice in a set"
+        remark("", f"{items_twice}: the command below drops the second one")
         choices["duplicates"] = "drop"
     if leaking and method is None:
         remark("", f"the command below leaves out what was called a leak: {', '.join(leaking)}")

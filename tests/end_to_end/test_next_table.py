@@ -38,11 +38,11 @@ def test_what_is_new_and_what_is_gone_is_said(
     result = command("train", next_month, *options(command, finished), "--output", tmp_path / "run")
     assert result.exit_code == 0, result.output
     said = " ".join(result.stderr.split())
-    assert f"items are new to {finished} and are appended to its vocabulary: new-hat (" in said
-    assert f"items of {finished} are not in {next_month}: " in said
-    assert first in said.split("are not in")[1].split("They stay candidates")[0]
-    assert second in said.split("are not in")[1].split("They stay candidates")[0]
-    assert "They stay candidates. Retire them with --retire-missing-items." in said
+    assert f" new to {finished}, appended to its vocabulary: new-hat (" in said
+    assert f" not in {next_month}: " in said
+    assert first in said.split(f" not in {next_month}: ")[1].split("Each stays a candidate")[0]
+    assert second in said.split(f" not in {next_month}: ")[1].split("Each stays a candidate")[0]
+    assert "Each stays a candidate. To retire what is missing, give --retire-missing-items." in said
     assert f"columns of {next_month} that {finished} does not read, and which are ignored: weather" in said
     assert "warning: context 'gender': " in said
     assert "'Females' (" in said
@@ -54,7 +54,7 @@ def test_what_is_new_and_what_is_gone_is_said(
 def test_the_same_table_has_no_news(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
     result = command("train", table, *options(command, finished), "--output", tmp_path / "run")
     assert result.exit_code == 0, result.output
-    for word in ("are new to", "They stay candidates", "did you mean"):
+    for word in (" new to ", "Each stays a candidate", "did you mean"):
         assert word not in result.stderr
 
 

@@ -94,7 +94,7 @@ def test_a_table_gets_its_labels(command: Any, text_runs: Path, source: str, tar
     output = tmp_path / "out" / f"predictions.{target}"
     result = ok(command("predict", text_runs / "labels", "--data", tmp_path / f"reviews.{source}", "--output", output))
     assert result.stdout == ""
-    for sentence in ("4 texts, 1 of them cut to 8 tokens", "'sex': 1 rows have values never seen", f"wrote {output}"):
+    for sentence in ("4 texts, 1 of them cut to 8 tokens", "'sex': 1 row has values never seen", f"wrote {output}"):
         assert sentence in result.stderr
     found = read_table(output)
     assert found.column_names == [*ROWS, "predicted_label", "probability", "probability_bad", "probability_good"]
@@ -572,7 +572,7 @@ def test_inspect_names_what_train_would_stop_at(command: Any, tmp_path: Path) ->
     write_table(pa.table({"text": ["a", None, "b"] * 20, "label": ["x", "y"] * 30}), table)
     result = command("inspect", table, *columns, "--output", tmp_path / "schema.json")
     assert result.exit_code == 2, result.output
-    assert "error: 20 cells of 'text' are missing (the first in row 2)" in " ".join(result.stdout.split())
+    assert "error: 20 missing cells in 'text' (the first in row 2)" in " ".join(result.stdout.split())
     assert "mend what is marked as an error first" in result.stderr
     stopped = command("train", table, *columns, "--checkpoint", "bert", "--output", tmp_path / "run")
     assert stopped.exit_code == 2
@@ -588,8 +588,8 @@ def test_inspect_names_the_words_and_tags_that_are_missing(command: Any, own_tex
     result = command("inspect", table, *columns, *checkpoint, "--output", tmp_path / "schema.json")
     assert result.exit_code == 2, result.output
     found = " ".join(result.stdout.split())
-    assert "error: 1 rows of 'words' lack a word (the first in row 8)" in found
-    assert "error: 1 rows of 'tags' lack a tag (the first in row 10)" in found
+    assert "error: 1 row of 'words' without a word (the first in row 8)" in found
+    assert "error: 1 row of 'tags' without a tag for a word (the first in row 10)" in found
     write_table(pa.table({**faulty, "words": words}), table)
     settings = (*columns, *checkpoint, "--conditioning", "none", "--output", tmp_path / "run")
     stopped = command("train", table, *settings)
@@ -678,7 +678,7 @@ def test_inspect_that_finds_an_error_prints_its_report_and_exits_with_2(command,
     path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows) + "fine,\n")
     result = command("inspect", path, "--text", "text", "--label", "label", "--output", tmp_path / "schema.json")
     assert result.exit_code == 2
-    assert "error: 1 cells of 'label' are missing" in result.output
+    assert "error: 1 missing cell in 'label'" in result.output
     assert "2 labels" in result.output
     path.write_text(path.read_text().removesuffix("fine,\n"))
     assert (

@@ -50,7 +50,7 @@ def test_what_decides_nothing_may_change(folder: Path) -> None:
     ("content", "problem"),
     [
         ("config.jsom", "its content is another"),
-        ("more than it was", "it has 16 bytes, and 11 were written"),
+        ("more than it was", "it has 16 bytes, and had 11 when"),
         (None, "is missing"),
     ],
     ids=["content", "size", "missing"],

@@ -17,6 +17,7 @@ from scipy.special import log_softmax
 from contextual_bert.context import Categorical, canonical_array
 from contextual_bert.context.columns import to_numbers
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, did_you_mean
+from contextual_bert.nouns import counted
 from contextual_bert.places import TablePlace
 
 INVERSE_STRENGTHS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -161,15 +162,16 @@ class LogisticClassifier:
         if self.columns is None:
             return vectors
         if context is None or context.num_rows != len(texts):
-            given = "none" if context is None else f"{context.num_rows:,} rows"
-            raise ConfigurationError(f"{len(texts):,} texts need a context of as many rows; {given} came.")
+            given = "none" if context is None else counted(context.num_rows, "row")
+            raise ConfigurationError(f"a context has a row a text, of {counted(len(texts), 'text')} here; {given} came")
         return sparse.hstack([vectors, self.columns.encode(context)], format="csr")
 
     def _targets(self, labels: ArrayLike, texts: Sequence[str]) -> NDArray[np.int64]:
         targets = np.asarray(labels)
         if targets.shape != (len(texts),) or targets.dtype.kind not in "iu":
             raise ConfigurationError(
-                f"labels have shape {targets.shape} and hold {targets.dtype}", fix=f"Give {len(texts)} whole numbers."
+                f"labels have shape {targets.shape} and hold {targets.dtype}",
+                fix=f"Give {counted(len(texts), 'whole number')}.",
             )
         is_wrong = (targets < 0) | (targets >= self.num_labels)
         if is_wrong.any():

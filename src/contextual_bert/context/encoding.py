@@ -28,6 +28,7 @@ from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.withheld import withholding
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace
 
 if TYPE_CHECKING:
@@ -281,16 +282,15 @@ def unknown_in_words(
 
     Example:
         >>> unknown_in_words({"sex": {"x": 2}}, shared={"user": {"u7": 1}})[1]
-        "context 'user': 1 rows have values that share a vector: rare in training, or new"
+        "context 'user': 1 row has values that share a vector: rare in training, or new"
     """
     what = "values too rare to be kept" if has_taught else "values never seen in training, or too rarely"
     why = "rare" if has_taught else "rare in training, or new"
+    told = [(name, values, what) for name, values in unknown.items()]
+    told += [(name, values, f"values that share a vector: {why}") for name, values in (shared or {}).items()]
+    sums = [(name, sum(values.values()), text) for name, values, text in told]
     return [
-        *(f"context {name!r}: {sum(values.values()):,} rows have {what}" for name, values in unknown.items()),
-        *(
-            f"context {name!r}: {sum(values.values()):,} rows have values that share a vector: {why}"
-            for name, values in (shared or {}).items()
-        ),
+        f"context {name!r}: {counted(number, 'row')} {agreeing('have', number)} {text}" for name, number, text in sums
     ]
 
 

@@ -22,7 +22,7 @@ from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.spelling import FLOAT, DecimalMark, decimal_advice, number_pattern, spelt
 from contextual_bert.context.vocabulary import canonical_array, to_doubles
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 
 ANY_WORD = "[any word]"  # stands for every text without a digit
 _DIGIT = r"\p{Nd}"  # of any script, as Python's \d
@@ -70,7 +70,7 @@ class Marks:
             few: what those have too few of that are not stored, such as "10 customers".
         """
         where = f" in {counted(self.num_rows, 'row')}" if self.num_rows else ", in no row to learn from,"
-        sentence = f"{shown}{where} count{'s' if len(self.words) == 1 else ''} as missing"
+        sentence = f"{shown}{where} {agreeing('count', len(self.words))} as missing"
         if ANY_WORD not in self.stored:
             return sentence
         return f"{sentence}; words of fewer than {few} are not stored: any text without a digit is missing"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import DataError
+from contextual_bert.nouns import agreeing
 from contextual_bert.places import place_of_row
 
 # A number so many times as large as those of training is a "no data" mark, a slip of the unit or a broken sensor.
@@ -140,7 +141,8 @@ def largest_component(vectors: NDArray[np.generic], rows: NDArray[np.int64], *, 
         rest = magnitudes[is_known & (magnitudes < threshold)].max(initial=0)
         beside = f", the others at most {rest:g}" if rest > 0 else f", and at most {LARGEST_UNKNOWN:g} can be computed"
         raise DataError(
-            f"the vector has a component of {number:g}{beside}; {len(strays):,} of {len(magnitudes):,} vectors are so",
+            f"the vector has a component of {number:g}{beside}; {len(strays):,} of {len(magnitudes):,} vectors "
+            f"{agreeing('are', len(strays))} so",
             row=int(rows[first]),
             column=column,
             fix='Give null for the whole vector if the number says "no data". If it is meant, scale the column, for '

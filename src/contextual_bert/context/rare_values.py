@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.vocabulary import as_short_float, is_number, normal_form
+from contextual_bert.nouns import agreeing, counted
 
 MOST_BY_DEFAULT = 1 << 14  # of one feature, where nobody says how many
 FEWEST_BY_DEFAULT = 8  # fewer vectors say less of a value than one does of all rare ones together
@@ -106,13 +107,14 @@ class KeptValues:
 
     def reason(self, *, rarity: "Rarity", unit: str = "rows") -> str:
         """Return what a note on the column says; ``unit`` names the cells that were counted."""
-        count = f"{len(self.values):,} value{'s' if len(self.values) != 1 else ''}"
+        count = counted(len(self.values), "value")
         rare = self.num_distinct - len(self.values)
         if not rare:
             return count
         if self.num_buckets is None:
             kept = f"; {self.own_share:.1%} of the {unit} keep theirs" if self.own_share < 1 else ""
-            return f"{count}; {rare:,} rarer than {rarity.min_count} {rarity.unit} count as unknown{kept}"
+            rarer = f"{rare:,} rarer than {rarity.min_count} {rarity.unit} {agreeing('count', rare)} as unknown"
+            return f"{count}; {rarer}{kept}"
         num_vectors = self.num_buckets if self.buckets is None else len(self.buckets)
         return (
             f"{self.num_distinct:,} values, {len(self.values):,} of their own, {rare:,} rarer ones in {num_vectors:,} "

@@ -23,7 +23,7 @@ from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.set_columns import SetItems, what_it_follows
 from contextual_bert.data.sets import SetTable
 from contextual_bert.data.splits import PARTS, Split
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 
 __all__ = ["Audit", "Fault", "audit"]
 
@@ -173,9 +173,9 @@ def _duplicate_sets(
         is_copied = bool(copied.sum() > expected + 3 * np.sqrt(expected))
         same = f", {int(copied.sum()):,} of them with the same value in {counted(len(compared), 'other column')}"
         message = (
-            f"{int(seen.sum()):,} of {int(own.sum()):,} {PARTS[later]} sets ({seen.sum() / own.sum():.1%}) occur in "
-            f"{where} too{same if compared else ''}. Where these are copies, remove them; where people choose alike, "
-            "say so beside the score"
+            f"{int(seen.sum()):,} of {counted(int(own.sum()), f'{PARTS[later]} set')} ({seen.sum() / own.sum():.1%}) "
+            f"{agreeing('occur', int(seen.sum()))} in {where} too{same if compared else ''}. Where these "
+            "are copies, remove them; where people choose alike, say so beside the score"
         )
         faults.append(
             Fault(
@@ -212,8 +212,10 @@ def same_customer(
         "column": "if the parts were to be by customer, mend them; else the score is for known customers",
         "file": "if the parts were to be by customer, mend them; else the score is for known customers",
     }.get(by, "split by customer instead")
+    number = int(shared.sum())
     message = (
-        f"{int(shared.sum()):,} of {len(present):,} customers (column {customer!r}) are in more than one part: {advice}"
+        f"{number:,} of {counted(len(present), 'customer')} (column {customer!r}) {agreeing('are', number)} in more "
+        f"than one part: {advice}"
     )
     return [
         Fault(

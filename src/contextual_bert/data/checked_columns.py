@@ -27,7 +27,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError, Message, UnknownNameError, did_you_mean
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace
 
 __all__ = [
@@ -280,7 +280,8 @@ def check_separator(
             f"give --group-by {group}" if group is not None else "give --group-by with the column that names the set"
         )
         raise DataError(
-            f"no cell has {separator!r} between its items, and {found:,} of {len(cells):,} have {other!r}",
+            f"no cell has {separator!r} between its items, and {found:,} of {len(cells):,} {agreeing('have', found)} "
+            f"{other!r}",
             file=file,
             column=items,
             fix=f"Give --separator {other!r} (in Python SetPolicy(separator={other!r})). Where each row has one item, "
@@ -316,7 +317,7 @@ def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) 
 
     Example:
         >>> missed_separators(pa.chunked_array([["a,b", "c;d"]]), separator=",")
-        ["warning: 1 of 2 cells have ';', which is read as a part of an item's name: a second separator?"]
+        ["warning: 1 of 2 cells has ';', which is read as a part of an item's name: a second separator?"]
     """
     column = decoded(column)
     if not is_text(column.type):
@@ -324,15 +325,16 @@ def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) 
     cells = _filled(column)
     if num_printed(cells) > len(cells) / 2:
         return []
-    wrapped = (" are in brackets", " have a piece in quotes")
+    wrapped = (("are", "in brackets"), ("have", "a piece in quotes"))
     remarks = [
-        f"warning: {found:,} of {len(cells):,} cells{what}, which are read as a part of an item's name: a printed list?"
-        for what, found in zip(wrapped, num_wrapped(cells, separator), strict=True)
+        f"warning: {found:,} of {counted(len(cells), 'cell')} {agreeing(verb, found)} {what}, read as a part of an "
+        "item's name: a printed list?"
+        for (verb, what), found in zip(wrapped, num_wrapped(cells, separator), strict=True)
         if found >= _SOME_CELLS * len(cells) and found
     ]
     return remarks + [
-        f"warning: {found:,} of {len(cells):,} cells have {other!r}, which is read as a part of an item's name: a "
-        "second separator?"
+        f"warning: {found:,} of {counted(len(cells), 'cell')} {agreeing('have', found)} {other!r}, which is read as a "
+        "part of an item's name: a second separator?"
         for other in _MISSED_SEPARATORS
         if other != separator and (found := num_with(cells, other))
     ]
@@ -388,10 +390,10 @@ def odd_keys(names: pa.Array, *, column: str, each: str) -> list[str]:
             f"column {column!r}: {', '.join(map(repr, absent))} may stand for a missing one, and {verb} {each}"
         )
     if num_pairs := len(_with_and_without_decimals(names)):
-        verb, it = ("is", "it") if num_pairs == 1 else ("are", "them")
+        it = "it" if num_pairs == 1 else "them"
         found.append(
-            f"column {column!r}: {counted(num_pairs, 'whole number')} {verb} spelt with and without decimals, and each "
-            f"spelling is {each}: write {it} in one way"
+            f"column {column!r}: {counted(num_pairs, 'whole number')} {agreeing('are', num_pairs)} spelt with and "
+            f"without decimals, and each spelling is {each}: write {it} in one way"
         )
     return found
 
@@ -409,11 +411,10 @@ def totals_in(flat: Flat) -> list[str]:
         if " ".join(name.lower().rstrip(":").split()) not in _TOTALS:
             continue
         if num_sets := len(np.unique(flat.rows[flat.codes == code])):
-            told = f"{num_sets:,} set{'s' if num_sets != 1 else ''}"
             found.append(
                 Message(
-                    f"warning: the item {name!r} is in {told}, and is called like a line of totals. If it is one, "
-                    "leave it out: {drop_items}",
+                    f"warning: the item {name!r} is in {counted(num_sets, 'set')}, and is called like a line of "
+                    "totals. If it is one, leave it out: {drop_items}",
                     drop_items=[name],
                 )
             )

@@ -21,7 +21,7 @@ from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace, place_of_row
 
 __all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
@@ -192,7 +192,8 @@ def group_rows(
                 values = [cells[index].as_py() for index in (int(own_values.rows[group_of[row]]), row)]
                 shown = " and ".join(f"{value!r:.40}" for value in values)
                 raise DataError(
-                    f"{group} has several values, such as {shown} ({num_varying:,} of {num_groups:,} groups do)",
+                    f"{group} has several values, such as {shown} "
+                    f"({num_varying:,} of {counted(num_groups, 'group')} {agreeing('do', num_varying)})",
                     file=file,
                     row=row,
                     column=name,
@@ -209,7 +210,8 @@ def group_rows(
             )
         if own_values.num_filled:
             slips.append(
-                f"column {name!r}: {own_values.num_filled:,} groups have empty cells beside a value, and have the value"
+                f"column {name!r}: {counted(own_values.num_filled, 'group')} {agreeing('have', own_values.num_filled)} "
+                "empty cells beside a value, filled with the value"
             )
         kept[name] = cells.take(pa.array(own_values.rows, mask=own_values.is_missing))
     num_broken = len(flat.bad_rows)
@@ -233,10 +235,9 @@ def _returns_in(name: str, cells: pa.ChunkedArray, *, file: str | None) -> list[
     if not 0 < count <= _MOST_RETURNS * len(cells):
         return []
     first = place_of_row(pc.index(is_negative, True).as_py(), file)
-    rows = "row" if count == 1 else "rows"
     return [
-        f"warning: column {name!r} is negative in {count:,} {rows} ({first} is the first), and their items count as "
-        "chosen. If they were returned, leave these rows out of the file"
+        f"warning: column {name!r} is negative in {counted(count, 'row')} ({first} is the first), and the items count "
+        "as chosen. If they were returned, leave these rows out of the file"
     ]
 
 

@@ -34,7 +34,7 @@ from contextual_bert.data.text_table import TextTable
 from contextual_bert.errors import ConfigurationError, DataError, Message, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_text import json_text, reason_of, unreadable
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 
 __all__ = [
     "PARTS",
@@ -154,7 +154,7 @@ class Split:
             raise UnknownNameError(
                 f"{f'{file}, ' if file else ''}column {column!r} has no customer "
                 f"{', '.join(map(repr, unknown[:_NUM_NAMED]))}{more} ({len(unknown):,} of "
-                f"{len(wanted):,} are unknown)",
+                f"{len(wanted):,} {agreeing('are', len(unknown))} unknown)",
                 fix="Correct these ids, or leave them out of the list.",
             )
         is_left_out = pc.is_in(names, value_set=wanted).to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()]

@@ -18,7 +18,7 @@ from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.column_codes import codes_of, is_identifier, shuffled
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.splits import PARTS, Split
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 
 __all__ = ["audit_texts", "joined_words"]
 
@@ -120,9 +120,10 @@ def _duplicate_texts(
         ]
         same = f", {int(copied.sum()):,} of them with the same {' and the same '.join(what)}" if what else ""
         message = (
-            f"{int(seen.sum()):,} of {int(own.sum()):,} {PARTS[later]} texts ({seen.sum() / own.sum():.1%}) occur in "
-            f"{where} too, word for word{same}. Where these are copies, remove them; where several people read one "
-            "text, name the text as the customer, or say so beside the score"
+            f"{int(seen.sum()):,} of {counted(int(own.sum()), f'{PARTS[later]} text')} ({seen.sum() / own.sum():.1%}) "
+            f"{agreeing('occur', int(seen.sum()))} in {where} too, word for word{same}. Where these are "
+            "copies, remove them; where several people read one text, name the text as the customer, or say so beside "
+            "the score"
         )
         # Where several people read one text, some of them are alike and say the same by chance.
         is_copied = 2 * copied.sum() > seen.sum()

@@ -20,6 +20,7 @@ from contextual_bert.evaluation.intervals import Interval, bounded, cluster_inte
 from contextual_bert.evaluation.measures import Measures, check_columns, splits_examples
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, MACRO_F1, recall_key
 from contextual_bert.evaluation.scores import Scores, expected_recall
+from contextual_bert.nouns import agreeing, counted
 
 MISSING = "(missing)"
 EMPTY = "(empty)"
@@ -166,8 +167,8 @@ class CellLimit(NamedTuple):
     def note(self, num_suppressed: int) -> str:
         """Return the sentence on the values that have no cell of their own."""
         return (
-            f"{num_suppressed:,} value{'s' if num_suppressed != 1 else ''} of fewer than {self.fewest} {self.clusters} "
-            f"are shown together, or left out where they have fewer together."
+            f"{counted(num_suppressed, 'value')} of fewer than {self.fewest} {self.clusters} "
+            f"{agreeing('are', num_suppressed)} shown together, or left out where all of them have fewer together."
         )
 
 

@@ -20,6 +20,7 @@ from contextual_bert.context import (
 )
 from contextual_bert.context.encoding import is_missing
 from contextual_bert.errors import Message, SchemaError, did_you_mean
+from contextual_bert.nouns import agreeing, counted
 
 
 class ContextNotes:
@@ -155,7 +156,8 @@ def absent_lines(context: Mapping[str, NDArray[Any]], model: Any) -> list[str]:
     """
     counts = {name: int(is_absent.sum()) for name, is_absent in unlearned_absence(context, model).items()}
     return [
-        f"context {name!r}: {count:,} rows lack it, and hardly any training row did: their answers were not learned"
+        f"context {name!r}: {counted(count, 'row')} {agreeing('lack', count)} it, and hardly any training row did: "
+        "what to answer then was not learned"
         for name, count in counts.items()
         if count
     ]

@@ -28,6 +28,7 @@ from contextual_bert.inference.joint_search import (
     search,
 )
 from contextual_bert.inference.queries import MASK, Request, check_count, check_seed
+from contextual_bert.nouns import counted
 
 GIBBS_CHAINS = 16
 GIBBS_SHARES = 6  # forward passes of a chain and blank: one for its start, two at least for its draws, three for scores
@@ -106,8 +107,8 @@ class JointSearch:
             method = "exact" if needed["exact"] <= self.max_forward_passes else "beam"
         if needed[method] > self.max_forward_passes:
             raise ConfigurationError(
-                f"over {num_blanks} blanks takes up to {needed[method]:,} forward passes, and "
-                f"{self.max_forward_passes:,} are allowed",
+                f"over {counted(num_blanks, 'blank')} takes up to {counted(needed[method], 'forward pass')}, more than "
+                f"the {self.max_forward_passes:,} of max_forward_passes",
                 setting="method",
                 value=method,
                 fix=Message(

@@ -31,6 +31,7 @@ from contextual_bert.models.checkpoint_files import (
     weights_read,
 )
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import PathPlace
 
 CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
@@ -120,7 +121,7 @@ def load_checkpoint(
     missing = [key for key in info["missing_keys"] if not is_added(key, model)]
     if missing:
         raise CheckpointError(
-            f"{len(missing)} weights are missing, {missing[0]!r} is the first",
+            f"{counted(len(missing), 'weight')} {agreeing('are', len(missing))} missing, {missing[0]!r} is the first",
             fix="Give the folder of a whole checkpoint.",
             place=PathPlace(checkpoint, is_subject=False),
         )

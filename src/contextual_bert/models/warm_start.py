@@ -14,6 +14,7 @@ from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.models.checkpoint_files import own_config, weights_read
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.pretrained import HEAD_KEY, draw_anew
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import PathPlace
 
 
@@ -57,7 +58,8 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
     lost = sorted(key for key in changed if not key.startswith(model_class.head_keys))
     if lost:
         raise CheckpointError(
-            f"{len(lost)} weights are missing or of another shape, {lost[0]!r} is the first",
+            f"{counted(len(lost), 'weight')} {agreeing('are', len(lost))} missing or of another shape, {lost[0]!r} is "
+            "the first",
             fix="Give the folder of a whole run.",
             place=PathPlace(checkpoint, is_subject=False),
         )

@@ -21,6 +21,7 @@ from contextual_bert.inference.texts.answer_scoring import measured_answers
 from contextual_bert.inference.texts.answer_spans import MAX_ANSWER_TOKENS, best_spans, bounds_of
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER
 from contextual_bert.models import rank_labels, span_logits
+from contextual_bert.nouns import counted
 from contextual_bert.training.objectives import SPANS, LabelObjective
 
 
@@ -64,7 +65,7 @@ class AnswerObjective(LabelObjective):
         ends, shares = (np.asarray(column) for column in prediction.predictions[4:])
         if len(ends) != len(order):
             raise ConfigurationError(
-                f"{len(ends):,} windows were scored, and the validation part has {len(order):,}",
+                f"the validation part has {counted(len(order), 'window')}, and the scores are of {len(ends):,}",
                 fix="Score other questions with score_answers.",
             )
         spans = np.empty((len(order), 4))

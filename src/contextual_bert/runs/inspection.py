@@ -25,6 +25,7 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, in_message, joined
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
+from contextual_bert.nouns import counted
 from contextual_bert.places import TablePlace
 from contextual_bert.runs.prepared_data import make_split
 from contextual_bert.runs.run_schema import (
@@ -78,7 +79,7 @@ class Inspection:
         """Everything but the table of columns, a sentence a line."""
         number = len(self.schema.features) if self.schema is not None else 0
         features = (
-            f"{number} feature{'s' if number != 1 else ''}, {self.schema.context_size} components in all"
+            f"{counted(number, 'feature')}, {self.schema.context_size} components in all"
             if self.schema is not None
             else "no feature found: only 'none' can be trained"
         )

@@ -21,7 +21,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import Message, SchemaError, did_you_mean, joined
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace
 
 NUM_EXAMPLES = 5
@@ -73,20 +73,21 @@ def item_lines(
         are_retired: the missing items leave the vocabulary.
     """
     names = pa.array(known.items.values, pa.string())
-    counted = pc.value_counts(training)
-    values, counts = counted.field("values"), counted.field("counts")
+    numbers = pc.value_counts(training)
+    values, counts = numbers.field("values"), numbers.field("counts")
     is_new = pc.invert(pc.is_in(values, value_set=names))
     new = dict(zip(values.filter(is_new).to_pylist(), counts.filter(is_new).to_pylist(), strict=True))
     lines: list[str] = []
     if new:
-        lines.append(f"{len(new):,} items are new to {run} and are appended to its vocabulary: {counted_examples(new)}")
+        added = f"{counted(len(new), 'item')} {agreeing('are', len(new))} new to {run}"
+        lines.append(f"{added}, appended to its vocabulary: {counted_examples(new)}")
     if gone:
-        lost = f"{len(gone):,} of {len(names):,} items of {run} are not in {file}: {examples(gone)}. "
+        lost = f"{len(gone):,} of {counted(len(names), 'item')} of {run} {agreeing('are', len(gone))} not in {file}: "
         if are_retired:
-            lines.append(f"{lost}They are retired: no longer candidates, and unknown where a query names them.")
+            lines.append(f"{lost}{examples(gone)}. Retired: no longer candidates, and unknown where a query names one.")
         else:
-            advice = Message("Retire them with {retire_missing_items}.", retire_missing_items=True)
-            lines.append(joined(f"{lost}They stay candidates. ", advice))
+            advice = Message("To retire what is missing, give {retire_missing_items}.", retire_missing_items=True)
+            lines.append(joined(f"{lost}{examples(gone)}. Each stays a candidate. ", advice))
     return lines
 
 
@@ -202,5 +203,5 @@ def counted_examples(counts: Mapping[str, int]) -> str:
         >>> counted_examples({"hat": 2, "coat": 3})
         'coat (3 times), hat (2 times)'
     """
-    named = [f"{name} ({count:,} times)" for name, count in _most(counts)]
+    named = [f"{name} ({counted(count, 'time')})" for name, count in _most(counts)]
     return ", ".join(named) + (", ..." if len(counts) > NUM_EXAMPLES else "")

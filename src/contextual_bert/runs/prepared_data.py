@@ -24,7 +24,7 @@ from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
-from contextual_bert.nouns import plural
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.run_directory import SPLIT_DIGEST
 from contextual_bert.runs.run_schema import given_schema, leak_lines, withheld_lines
 from contextual_bert.runs.run_table import RunTable, audit_of, file_parts, joined_assignment
@@ -277,8 +277,8 @@ class PreparedData:
             return []
         names = np.unique(own)
         num_new = int((~np.isin(names, known)).sum())
-        customers = plural(self.settings.cluster_name)
-        return [f"{num_new:,} of {len(names):,} {customers} of the {part} part are not in training"]
+        customers = counted(len(names), self.settings.cluster_name)
+        return [f"{num_new:,} of {customers} of the {part} part {agreeing('are', num_new)} not in training"]
 
     def held_out_lines(self) -> list[str]:
         """Return a sentence where all rows are trained on."""
@@ -322,13 +322,14 @@ class PreparedData:
             is_few, num_values = (counts > 0) & (counts < MIN_CUSTOMERS), len(counts) - feature.num_shared
             if few := int(is_few[:num_values].sum()):
                 lines.append(
-                    f"context {feature.name!r}: {few:,} of {num_values:,} values are those of fewer than "
-                    f"{MIN_CUSTOMERS} customers each, and the run holds them"
+                    f"context {feature.name!r}: {few:,} of {counted(num_values, 'value')} {agreeing('have', few)} "
+                    f"fewer than {MIN_CUSTOMERS} customers each, and the run holds every one"
                 )
             if few := int(is_few[num_values:].sum()):
                 lines.append(
-                    f"context {feature.name!r}: {few:,} of {len(counts) - num_values:,} hashed buckets have fewer than "
-                    f"{MIN_CUSTOMERS} customers each; the run holds their vectors and no value"
+                    f"context {feature.name!r}: {few:,} of {counted(len(counts) - num_values, 'hashed bucket')} "
+                    f"{agreeing('have', few)} fewer than {MIN_CUSTOMERS} customers each; the run holds vectors and no "
+                    "value"
                 )
         return lines
 

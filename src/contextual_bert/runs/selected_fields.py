@@ -14,7 +14,7 @@ from contextual_bert.baselines.names import POPULARITY
 from contextual_bert.context import ContextSchema
 from contextual_bert.data.splits import split_by_time
 from contextual_bert.errors import ContextualBertError, Message
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.run_directory import CHECKPOINTS
 from contextual_bert.runs.tasks import Task
@@ -114,9 +114,9 @@ def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
     listed = ", ".join(map(repr, names))
     return [
         Message(
-            f"field selection: {len(names)} of {number} fields of the context are silenced ({how}): {listed}. What "
-            "their values tell of some of the training part does not hold for the others beyond chance. To keep all "
-            "fields, give {field_selection}.",
+            f"field selection: {len(names)} of {counted(number, 'field')} of the context {agreeing('are', len(names))} "
+            f"silenced ({how}): {listed}. What the values tell of some of the training part does not hold for the "
+            "others beyond chance. To keep all fields, give {field_selection}.",
             field_selection="off",
         )
     ]

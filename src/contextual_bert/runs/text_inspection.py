@@ -20,7 +20,7 @@ from contextual_bert.data.answers import find_answers
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import DataError, Message, in_message, joined
 from contextual_bert.evaluation import has_grades
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import place_of_row
 from contextual_bert.runs.label_names import NUM_SHOWN, label_counts, label_names, label_warnings
 from contextual_bert.training.recipe import Recipe
@@ -82,10 +82,10 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
             raise DataError(f"the column is of type {column.type}", file=recipe.data, column=name, fix=fix)
         sizes = _num_words(column)
         missing, empty = sizes < 0, sizes == 0
-        faults += _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
-        faults += _counted(empty, f"cells of {name!r} are empty", "warning: {}: there is nothing to read")
+        faults += _counted(missing, "missing cell", f"in {name!r}", f"error: {{}}: {_STOP}")
+        faults += _counted(empty, "empty cell", f"in {name!r}", "warning: {}: there is nothing to read")
         has_gap = _has_gap(column)
-        faults += _counted(has_gap, f"rows of {name!r} lack a word", f"error: {{}}: {_STOP}")
+        faults += _counted(has_gap, "row", f"of {name!r} without a word", f"error: {{}}: {_STOP}")
         readable &= ~missing & ~has_gap
         distinct = pc.count_distinct(joined_words(column), mode="only_valid").as_py()
         lines[0] += f", {distinct:,} different texts in {name!r}"
@@ -113,9 +113,9 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     sizes = dataset.sizes
     lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
     cut = int((sizes > limit).sum())
-    share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
+    texts = f"{cut:,} of {counted(len(sizes), 'text')} ({cut / len(sizes):.1%})" if cut else "no text"
     fate = f" and {'read in windows' if task.kind == 'causal_text' else 'cut'}" if cut else ""
-    lines.append(f"{share} longer than {limit:,} tokens{fate}")
+    lines.append(f"{texts} {agreeing('are', cut or 1)} longer than {limit:,} tokens{fate}")
     beyond = Message(
         f"warning: {task.bert} reads at most {longest:,} tokens: with {{max_length}} train stops there",
         max_length=limit,
@@ -143,9 +143,10 @@ def _answers(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
         raise error.moved(file=recipe.data, row=None) from error
     starts, ends = bounds.T
     has_none = (starts == 0) & (ends == 0)
-    lines = [f"{int((~has_none).sum()):,} of {len(has_none):,} questions have an answer in {name!r}"]
+    number = int((~has_none).sum())
+    lines = [f"{number:,} of {counted(len(has_none), 'question')} {agreeing('have', number)} an answer in {name!r}"]
     fault = "error: {}: train stops there; give each letter by letter, and where it begins where that is named"
-    return Look(lines, _counted(starts < 0, f"answers in {name!r} are not in their texts", fault))
+    return Look(lines, _counted(starts < 0, "answer", f"in {name!r} without a place in the text", fault))
 
 
 def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | None) -> Look:
@@ -158,16 +159,16 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
         kinds = f"{column.type} and {task.text!r} of type {words.type}"
         raise DataError(f"the column is of type {kinds}", file=recipe.data, column=name, fix=fix)
     missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
-    faults = _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
+    faults = _counted(missing, "missing cell", f"in {name!r}", f"error: {{}}: {_STOP}")
     if is_text(column.type):
         empty = pc.fill_null(pc.equal(column, ""), False).to_numpy(zero_copy_only=False)
-        faults += _counted(empty, f"cells of {name!r} are empty", "warning: {}: they are a label of their own")
+        faults += _counted(empty, "empty cell", f"in {name!r}", "warning: {}: empty is a label of its own")
     if has_tags:
         differing = _num_words(column) != _num_words(words)
         faults += _counted(
-            differing & ~missing, "rows have another number of tags than words", "error: {}: train stops there"
+            differing & ~missing, "row", "with another number of tags than words", "error: {}: train stops there"
         )
-        faults += _counted(_has_gap(column), f"rows of {name!r} lack a tag", f"error: {{}}: {_STOP}")
+        faults += _counted(_has_gap(column), "row", f"of {name!r} without a tag for a word", f"error: {{}}: {_STOP}")
     try:
         names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal, order=task.order)
     except DataError as error:
@@ -187,7 +188,7 @@ def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: AnyTex
     listed = ", ".join(f"{name} ({counts[name] / total:.1%})" for name in ordered[:NUM_SHOWN])
     more = f" and {len(names) - NUM_SHOWN:,} more" if len(names) > NUM_SHOWN else ""
     what = "grades, the lowest first" if task.is_ordinal else "labels"
-    what = f"tags of {total:,} words" if has_tags else what
+    what = f"tags of {counted(total, 'word')}" if has_tags else what
     lines = [f"{len(names):,} {what}: {listed}{more}"]
     begun = {tag.removeprefix(_BEGIN): counts[tag] for tag in ordered if has_tags and tag.startswith(_BEGIN)}
     if begun:
@@ -219,8 +220,9 @@ def _sizes_line(sizes: NDArray[np.int64], what: str) -> str:
     )
 
 
-def _counted(mask: NDArray[np.bool_], what: str, sentence: str) -> list[str]:
+def _counted(mask: NDArray[np.bool_], noun: str, rest: str, sentence: str) -> list[str]:
     """The sentence with how many rows it is about and which is the first, none where there is no such row."""
     if not mask.any():
         return []
-    return [sentence.format(f"{int(mask.sum()):,} {what} (the first in {place_of_row(int(np.flatnonzero(mask)[0]))})")]
+    rows = np.flatnonzero(mask)
+    return [sentence.format(f"{counted(len(rows), noun)} {rest} (the first in {place_of_row(int(rows[0]))})")]

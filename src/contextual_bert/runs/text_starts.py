@@ -34,6 +34,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.warm_start import context_config
+from contextual_bert.nouns import counted
 from contextual_bert.places import PathPlace
 from contextual_bert.runs.label_names import some_labels
 from contextual_bert.runs.prepared_data import num_trained_by
@@ -315,8 +316,8 @@ def word_lines(ready: TextData) -> list[str]:
     num_words = len(tokenizer) - len(tokenizer.all_special_ids)
     fewest = ready.recipe.min_customers
     has_customers = customers_in(ready.recipe, ready.examples.table, ready.split) is not None
-    whose = f"{fewest:,} customers or more wrote" if has_customers else f"{fewest:,} texts or more have"
-    lines = [f"no checkpoint: the tokens are the {num_words:,} words that {whose}"]
+    owners = counted(fewest, "customer" if has_customers else "text")
+    lines = [f"no checkpoint: the tokens are {counted(num_words, 'word')}, each of at least {owners}"]
     for part, texts in ready.texts.items():
         ids = texts.dataset.input_ids
         num_tokens = len(ids) - 2 * len(texts.dataset)

@@ -184,9 +184,9 @@ def test_faulty_settings_and_texts_are_refused(model):
         one.fit(texts[:2], [1, 1])
     with pytest.raises(DataError, match="no word can be learned"):
         one.fit(["one", "two"], [0, 1])
-    with pytest.raises(ConfigurationError, match="300 texts need a context of as many rows; 2 rows came"):
+    with pytest.raises(ConfigurationError, match="of 300 texts here; 2 rows came"):
         one.fit(texts, labels, context.slice(0, 2))
-    with pytest.raises(ConfigurationError, match="1 texts need a context of as many rows; none came"):
+    with pytest.raises(ConfigurationError, match="of 1 text here; none came"):
         model.log_probabilities(["a film"])
     with pytest.raises(SchemaError, match=r"lacks the column 'reader'\. Did you mean 'readers'"):
         model.log_probabilities(["a film"], pa.table({"readers": ["kind"], "age": [40.0]}))

@@ -96,7 +96,7 @@ def test_every_column_gets_a_kind_or_the_reason_why_not(days):
 def test_rare_values_are_unknown_so_that_unknown_is_learned(days):
     inferred = infer_schema(days.select(["state"]))
     assert inferred.schema.feature("state").values == ("CA", "NY", "TX")
-    assert "1 rarer than 10 rows count as unknown" in inferred.notes[0].reason
+    assert "1 rarer than 10 rows counts as unknown" in inferred.notes[0].reason
     assert infer_schema(days.select(["state"]), min_count=2).schema.feature("state").values == ("CA", "NY", "TX", "VT")
 
 
@@ -295,7 +295,7 @@ def test_values_and_edges_of_single_customers_are_not_in_the_schema(purchases: p
         assert private not in text, private
     assert notes_of(inferred)["email"].reason == "no value is that of 10 customers or more"
     assert notes_of(inferred)["city"].reason == (
-        "3 values; 1 rarer than 10 customers count as unknown; 97.5% of the rows keep theirs"
+        "3 values; 1 rarer than 10 customers counts as unknown; 97.5% of the rows keep theirs"
     )
     assert notes_of(inferred)["customer"].reason == "excluded: not context"
     assert inferred.schema.feature("tags").values == ("t0", "t1")

@@ -165,10 +165,10 @@ def test_words_in_brackets_or_quotes_stay_words_and_that_is_said_of_items() -> N
         assert isinstance(feature, Categorical)
         assert set(feature.values) == {*cells}
     assert missed_separators(pa.chunked_array([["[a]", "[b]"]]), separator=",") == [
-        "warning: 2 of 2 cells are in brackets, which are read as a part of an item's name: a printed list?"
+        "warning: 2 of 2 cells are in brackets, read as a part of an item's name: a printed list?"
     ]
     assert (
-        "1 of 2 cells have a piece in quotes"
+        "1 of 2 cells has a piece in quotes"
         in missed_separators(pa.chunked_array([['a,"b c"', "c"]]), separator=",")[0]
     )
     with pytest.raises(DataError, match=r"row 3, column 'items': '\[a, b\]' is a printed list"):

@@ -69,7 +69,7 @@ def test_a_copied_set_is_found_whatever_the_order_of_its_items() -> None:
     same_items = table.set_column(1, "items", pa.array(items))
     [fault] = audit_of(same_items, split).faults
     assert (fault.kind, fault.severity, fault.count, fault.rows) == ("duplicate_set", "warning", 1, (test,))
-    assert "test sets (0.2%) occur in train or validation too, 0 of them" in fault.message
+    assert "test sets (0.2%) occurs in train or validation too, 0 of them" in fault.message
     age[test] = age[train]
     day = table.column("day").to_pylist()
     day[test] = day[train]

@@ -66,7 +66,7 @@ def test_a_group_is_the_same_whatever_the_type_of_its_name() -> None:
 def test_cells_with_several_items_are_split_where_a_separator_is_given() -> None:
     table = pa.table({"order": [1, 2, 1], "item": ["a;b", "c", "d"]})
     assert grouped(table, separator=";").table["item"].to_pylist() == [["a", "b", "d"], ["c"]]
-    assert "1 of 3 cells have ';'" in grouped(table).lines()[-1]
+    assert "1 of 3 cells has ';'" in grouped(table).lines()[-1]
     lists = pa.table({"order": [1, 2, 1], "item": [["a", "b"], ["c"], ["d"]]})
     assert grouped(lists).table["item"].to_pylist() == [["a", "b", "d"], ["c"]]
 
@@ -172,7 +172,7 @@ def test_an_empty_cell_of_a_group_says_nothing() -> None:
     assert found.table["age"].to_pylist() == ["34", "51", None]
     assert found.table["customer"].to_pylist() == ["ann", "bob", "cyd"]
     assert found.table["seen"].to_pylist() == [[1.0, 2.0], [3.0, 4.0], None]
-    assert "column 'age': 2 groups have empty cells beside a value, and have the value" in found.lines()
+    assert "column 'age': 2 groups have empty cells beside a value, filled with the value" in found.lines()
     assert found.left_out == {}
 
 

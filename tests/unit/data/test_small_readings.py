@@ -47,4 +47,4 @@ def test_a_frame_whose_names_are_one_name_as_text_is_refused() -> None:
 
 def test_a_separator_in_few_cells_is_said() -> None:
     sets = read_sets(pa.table({"items": ["a,b"] * 500 + ["c;d"]}), items="items", policy=SetPolicy())
-    assert [each for each in sets.report.remarks if "1 of 501 cells have ';'" in each]
+    assert [each for each in sets.report.remarks if "1 of 501 cells has ';'" in each]

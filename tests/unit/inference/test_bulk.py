@@ -399,8 +399,8 @@ def test_what_a_table_has_unlike_training_is_said(
     rows = rows.append_column("deny", pa.array([[names[2]], None, None, None]))
     report = complete_table(pipeline, rows, tmp_path / "out", settings=BulkSettings(constraints={"repeats": True}))
     assert report.lines()[1:4] == [
-        "1 sets are missing (null): they are completed from the context alone",
-        "1 sets have up to 5 items, and no set of training had more than 2",
+        "1 set is missing (null), completed from the context alone",
+        "1 set has up to 5 items, and no set of training had more than 2",
         "taken for constraints of their rows, because of their names: the columns 'deny'",
     ]
 

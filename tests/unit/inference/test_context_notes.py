@@ -90,7 +90,7 @@ def test_a_report_on_a_table_counts_the_rows(pipeline: CompletionPipeline) -> No
     assert context is not None
     lines = table_lines(context, pipeline.model)
     assert any(line.startswith("context 'sex': 2 rows lack it") for line in lines)
-    assert any(line.startswith("context 'user': 1 rows lack it") for line in lines)
+    assert any(line.startswith("context 'user': 1 row lacks it") for line in lines)
 
 
 def test_a_rare_value_shares_a_vector_and_the_answer_says_so(pipeline: CompletionPipeline) -> None:

@@ -66,7 +66,7 @@ def test_spans_are_the_answers_letter_by_letter(max_length: int | None) -> None:
     assert seen == ({0, 1, 4} if is_lost else {0, 1, 2, 4})
     assert report.num_lost == int(is_lost)
     assert (report.num_windows == 5) == (max_length is None)
-    assert report.lines()[-1] == "context 'sex': 1 rows have values never seen in training, or too rarely"
+    assert report.lines()[-1] == "context 'sex': 1 row has values never seen in training, or too rarely"
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 32])

@@ -267,7 +267,7 @@ def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
     lost = "bert.encoder.layer.1.output.dense.weight"
     kept = {name: tensor for name, tensor in weights.items() if name != lost}
     save_file(kept, checkpoint / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(CheckpointError, match=r"1 weights are missing, '.*layer\.1\.output\.dense\.weight'"):
+    with pytest.raises(CheckpointError, match=r"1 weight is missing, '.*layer\.1\.output\.dense\.weight'"):
         ContextualBertModel.from_checkpoint(checkpoint, schema=SCHEMA)
     save_file({**weights, lost: torch.zeros(5, 5)}, checkpoint / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(CheckpointError, match=r"dense\.weight' has the shape \(5, 5\) and the model's \(32, 48\)"):

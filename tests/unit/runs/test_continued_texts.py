@@ -138,7 +138,7 @@ def test_weights_that_are_lost_are_named(recipe: Recipe, corpora: dict[str, Path
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
     write_manifest(tmp_path)
     recipe = replace(going_on(recipe, tmp_path, label="verdict"), conditioning="global_state_update")
-    with pytest.raises(CheckpointError, match=f"1 weights are missing or of another shape, '{lost}'"):
+    with pytest.raises(CheckpointError, match=f"1 weight is missing or of another shape, '{lost}'"):
         prepare(recipe).build_model(recipe)
 
 

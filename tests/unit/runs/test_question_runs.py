@@ -254,7 +254,7 @@ def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: TextMo
     answers[1:3] = ["nowhere", "nowhere else"]
     wrong = read.set_column(read.column_names.index("answer"), "answer", pa.array(answers))
     assert any(
-        "2 answers in 'answer' are not in their texts (the first in row 2)" in fault
+        "2 answers in 'answer' without a place in the text (the first in row 2)" in fault
         for fault in inspected(recipe, wrong).faults
     )
 

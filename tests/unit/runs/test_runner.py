@@ -277,7 +277,7 @@ def test_items_that_the_new_table_lacks_are_retired(finished: Path, outfits: Pat
     ready = prepare(recipe, source=table)
     kept = [item for item in old if item not in gone]
     assert list(ready.processor.items.values) == [*kept, "new-0"]
-    assert any("3 of" in line and "They are retired" in line for line in ready.remarks)
+    assert any("3 of" in line and "Retired: no longer" in line for line in ready.remarks)
     model = build_model(recipe, ready).eval()
     assert isinstance(model, ContextualBertForMaskedLM)
     assert model.config.vocab_size == len(ready.processor.items) == len(kept) + 4

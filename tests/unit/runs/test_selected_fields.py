@@ -65,7 +65,7 @@ def test_the_field_without_a_message_is_silenced_and_said(sets: pa.Table) -> Non
     assert len(chosen.datasets["train"].context["taste"].unique()) == 4
     assert not any("'noise'" in line for line in chosen.shift_lines)
     told = " ".join(chosen.lines())
-    assert "1 of 2 fields of the context are silenced" in told
+    assert "1 of 2 fields of the context is silenced" in told
     assert "'noise'" in told
     assert "field_selection='off'" in told
     assert len(ready.datasets["train"].context["noise"].unique()) > 10  # the data that were given stay

@@ -99,15 +99,15 @@ def test_tokens_are_counted_as_train_cuts_them(checkpoint: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"text": [None, "a", " "] + ["b"] * 197}, "error: 1 cells of 'text' are missing (the first in row 1): train"),
-        ({"text": ["a", "a", " "] + ["b"] * 197}, "warning: 1 cells of 'text' are empty (the first in row 3): there"),
-        ({"verdict": ["x", None, None] + ["y"] * 197}, "error: 2 cells of 'verdict' are missing (the first in row 2)"),
+        ({"text": [None, "a", " "] + ["b"] * 197}, "error: 1 missing cell in 'text' (the first in row 1): train"),
+        ({"text": ["a", "a", " "] + ["b"] * 197}, "warning: 1 empty cell in 'text' (the first in row 3): there"),
+        ({"verdict": ["x", None, None] + ["y"] * 197}, "error: 2 missing cells in 'verdict' (the first in row 2)"),
         ({"verdict": [0.3] * ROWS}, "error: reviews.parquet, row 1, column 'verdict': the label 0.3 is no"),
-        ({"verdict": [float("nan"), None] + [1.0, 2.0] * 99}, "error: 2 cells of 'verdict' are missing (the first in"),
+        ({"verdict": [float("nan"), None] + [1.0, 2.0] * 99}, "error: 2 missing cells in 'verdict' (the first in"),
         ({"verdict": ["x"] * ROWS}, "error: reviews.parquet, column 'verdict': only the label ['x'] occurs"),
         (
             {"verdict": ["", "x"] * 100},
-            "warning: 100 cells of 'verdict' are empty (the first in row 1): they are a label",
+            "warning: 100 empty cells in 'verdict' (the first in row 1): empty is a label",
         ),
         (
             {"verdict": [{"a": row % 2} for row in range(ROWS)]},
@@ -207,7 +207,7 @@ def test_tags_and_entities_are_counted() -> None:
     assert found.reading[3] == "200 entities: PER 199, DATE 1"
     short = [["B-PER", "I-PER", "O"]] * (ROWS - 1) + [["O"]]
     faults = inspected(text=words, verdict=short).faults
-    assert "error: 1 rows have another number of tags than words (the first in row 200): train stops there" in faults
+    assert "error: 1 row with another number of tags than words (the first in row 200): train stops there" in faults
     with pytest.raises(DataError, match=r"column 'verdict'.*Tags are lists, a tag a word"):
         inspected(verdict=tags)
 

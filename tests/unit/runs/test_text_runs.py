@@ -510,7 +510,7 @@ def test_values_that_training_never_shows_are_pointed_out(
     path, columns = tmp_path / "texts.parquet", pq.read_table(table)
     pq.write_table(columns.set_column(columns.column_names.index("sex"), "sex", pa.array(sex)), path)
     lines = prepare(replace(own.recipe, data=str(path))).lines()
-    assert any("test: context 'sex': 1 rows have values never seen in training" in line for line in lines)
+    assert any("test: context 'sex': 1 row has values never seen in training" in line for line in lines)
     assert any(line.startswith("context 'sex': ") and "is not learned. Set field_dropout=0.1" in line for line in lines)
     assert not any("is not learned" in line for line in own.lines())
 

@@ -82,7 +82,7 @@ def test_the_words_of_few_customers_and_of_other_parts_are_not_kept(table: Path)
     tokenizer: Any = ready.processor.tokenizer
     assert {*tokenizer.get_vocab()} - {*tokenizer.all_special_tokens} == {"shirt", "coat", "dress", "is", "good", "bad"}
     lines = ready.lines()
-    assert "no checkpoint: the tokens are the 6 words that 5 customers or more wrote" in lines
+    assert "no checkpoint: the tokens are 6 words, each of at least 5 customers" in lines
     assert "test: 25.0% of the words are others, and read as [UNK]" in lines
     assert ready.digests.keys() == {"split_digest"}
 

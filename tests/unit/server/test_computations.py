@@ -161,7 +161,7 @@ def test_passes_that_do_not_suffice_are_the_clients_wish(tools: Any, pipeline: C
     field, problem, allowed = fault_of(response)
     # 7 items may stand in the first blank, and each asks once for the second.
     assert (field, problem) == (
-        "method", "method='exact' over 2 blanks takes up to 8 forward passes, and 7 are allowed"
+        "method", "method='exact' over 2 blanks takes up to 8 forward passes, more than the 7 of max_forward_passes"
     )  # fmt: skip
     assert "method='auto'" in allowed and "constraints" in allowed
     assert response.json()["errors"][0]["value"] == '"exact"'

@@ -40,6 +40,7 @@ from contextual_bert.context.raw_values import number_of
 from contextual_bert.context.spelling import DecimalMark, are_written, number_pattern
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
+from contextual_bert.nouns import counted
 
 FAR_YEARS = 100  # beside the years of training
 _FEWEST_NUMBERS_OF_AN_ID = 100  # below, "every number differs" says that the table is small
@@ -246,7 +247,7 @@ def _strays(numbers: NDArray[np.float64], settings: InferenceSettings) -> str:
     found = numbers[np.abs(numbers) >= stray_threshold(np.abs(numbers))]
     if not 0 < len(found) <= _MOST_STRAYS * len(numbers):
         return ""
-    rows = f"{len(found):,} row{'s' if len(found) > 1 else ''}"
+    rows = counted(len(found), "row")
     number = WITHHELD if settings.sensitive else f"{found[0]:g}"
     return f"; {number} stands out ({rows}): leave the cell empty if it says 'no data'"
 

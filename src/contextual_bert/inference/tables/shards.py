@@ -46,7 +46,7 @@ from contextual_bert.inference.tables.bulk import (
     settled,
 )
 from contextual_bert.json_text import json_text
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import PathPlace
 
 # Readers of a folder of Parquet pass over names that begin so.
@@ -291,7 +291,10 @@ def unknown_lines(table: pa.Table, pipeline: BaseCompletionPipeline, settings: B
             column=settings.items,
             fix="Name the column and the separator that the run was trained with.",
         )
-    lines = [f"{num_unknown:,} of {len(names):,} items are unknown to the model"] if num_unknown else []
+    lines: list[str] = []
+    if num_unknown:
+        items = f"{num_unknown:,} of {counted(len(names), 'item')}"
+        lines.append(f"{items} {agreeing('are', num_unknown)} unknown to the model")
     lines += unlike_training(column, lists, pipeline)
     taken = [name for name in constraint_keys() if name in table.column_names and name not in context_columns(pipeline)]
     if taken:
@@ -313,13 +316,14 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
     lines: list[str] = []
     sizes = pc.list_value_length(lists)
     if column.null_count:
-        lines.append(f"{column.null_count:,} sets are missing (null): they are completed from the context alone")
+        sets = f"{counted(column.null_count, 'set')} {agreeing('are', column.null_count)} missing (null)"
+        lines.append(f"{sets}, completed from the context alone")
     largest = pipeline.sets.largest
     num_larger = 0 if largest is None else pc.sum(pc.greater(sizes, largest)).as_py() or 0
     if num_larger:
         lines.append(
-            f"{num_larger:,} sets have up to {pc.max(sizes).as_py():,} items, and no set of training had more than "
-            f"{largest:,}"
+            f"{counted(num_larger, 'set')} {agreeing('have', num_larger)} up to {pc.max(sizes).as_py():,} items, and "
+            f"no set of training had more than {largest:,}"
         )
     return lines
 

@@ -22,6 +22,7 @@ from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.question_windows import windows_of
 from contextual_bert.inference.texts.text_layout import token_limit
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.nouns import agreeing, counted
 
 NO_ANSWER = 0  # the place of [CLS]
 
@@ -60,11 +61,13 @@ class QuestionReport:
         Args:
             has_taught: whether the schema is of these rows.
         """
-        found = [f"{self.num_questions:,} questions in {self.num_windows:,} windows"]
+        found = [f"{counted(self.num_questions, 'question')} in {counted(self.num_windows, 'window')}"]
         if self.num_unanswered:
-            found.append(f"{self.num_unanswered:,} questions have no answer")
+            number = self.num_unanswered
+            found.append(f"{counted(number, 'question')} {agreeing('have', number)} no answer")
         if self.num_lost:
-            found.append(f"{self.num_lost:,} answers are whole in no window, or have no token: learned as none")
+            lost = f"{counted(self.num_lost, 'answer')} {agreeing('are', self.num_lost)} whole in no window"
+            found.append(f"{lost}, or {agreeing('have', self.num_lost)} no token: learned as none")
         return (
             found
             + unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)

@@ -25,6 +25,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.checkpoint_files import tokens_of
 from contextual_bert.nouns import counted
+from contextual_bert.runs.run_schema import customers_in
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.runs.text_starts import customers_of_texts
@@ -125,9 +126,11 @@ class CausalTextTask(CountedTask, TextModelTask):
         task, fewest = self.recipe.text_task, self.recipe.min_customers
         if task.checkpoint is not None:
             return []
+        has_customers = customers_in(self.recipe, self.examples.table, self.split) is not None
+        owners = counted(fewest, "customer" if has_customers else "training text")
         return [
             f"no checkpoint: all weights are new, and the tokenizer has {len(self._tokenizer):,} tokens, pieces of the "
-            f"words that {fewest:,} training texts or customers have"
+            f"words of at least {owners}"
         ]
 
     def new_config(self, **fields: Any) -> ContextualBertConfig:

@@ -23,6 +23,7 @@ from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.inference import CompletionPipeline, encode_sets, score, set_index
 from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
 from contextual_bert.runs.run_schema import check_brought
@@ -144,8 +145,8 @@ class SetCompletionTask(CountedTask):
         new = sorted(set(values.filter(pa.array(~is_known)).to_pylist()))
         listed = ", ".join(new[:5]) + (", ..." if len(new) > 5 else "")
         return [
-            f"{num_unknown:,} of {len(values):,} positions hold one of {len(new):,} items that the run never saw "
-            f"({listed}): they cannot be ranked and are left out"
+            f"{num_unknown:,} of {counted(len(values), 'position')} {agreeing('hold', num_unknown)} what the run never "
+            f"saw, {counted(len(new), 'item')} in all ({listed}): not ranked, and left out"
         ]
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:

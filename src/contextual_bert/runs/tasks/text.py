@@ -42,6 +42,7 @@ from contextual_bert.models import (
 from contextual_bert.models.checkpoint_files import check_direction, found_config
 from contextual_bert.models.pretrained import checkpoint_config
 from contextual_bert.models.warm_start import load_continued
+from contextual_bert.nouns import counted
 from contextual_bert.places import PathPlace
 from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
@@ -282,7 +283,8 @@ class TextModelTask(TextData, Task):
 
     def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
         """Return a sentence on what cannot be ranked."""
-        return [f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out"] if num_unknown else []
+        rows = counted(num_unknown, self.settings.row_name)
+        return [f"{rows} cannot be ranked: left out"] if num_unknown else []
 
     def own_lines(self) -> list[str]:
         """Return sentences on what was cut, and on where the weights start."""
