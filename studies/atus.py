@@ -6,6 +6,7 @@ nearly every day, so they go; sets of 4 to 8 codes stay. Report and runs: studie
 run lies beside it, without weights.
 
     python -m studies.atus PATH/atus.parquet
+    python -m studies.atus PATH/atus.parquet --rows bag,bag_context --softmax-over vocabulary --output bags
 
 A run that is complete is not run again, an interrupted one goes on; --report-only reports on those that are complete.
 """
@@ -14,18 +15,20 @@ import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import write_study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.runs import Peers, SetCompletionTask, named_rows, prepare, study, table_rows
+from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert.training.recipe import Dtype
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 from studies.cards import TaskCard
+from studies.commands import check_kept_report
 
 # Relative, so that the recipes of the runs name no folder of this machine.
 RESULTS = Path(os.path.relpath(Path(__file__).parent / "results" / "atus"))
@@ -67,7 +70,7 @@ def card(ready: SetCompletionTask) -> TaskCard:
     )
 
 
-def prepare_days(data: str, *, dtype: Dtype = "float32") -> SetCompletionTask:
+def prepare_days(data: str, *, dtype: Dtype = "float32", softmax_over: SoftmaxOver | None = None) -> SetCompletionTask:
     """Read and split the survey, its context scaled to the paper's 736 components."""
     recipe = Recipe(
         data=data,
@@ -76,7 +79,7 @@ def prepare_days(data: str, *, dtype: Dtype = "float32") -> SetCompletionTask:
             policy=SetPolicy(drop_prefixes=(TRAVEL,), drop_items=EVERYDAY, min_count=20, min_size=4, max_size=8),
         ),
         customer="person_id",
-        model=MODEL,
+        model=MODEL if softmax_over is None else {**MODEL, "softmax_over": softmax_over},
         training=TRAINING,
         dtype=dtype,
     )
@@ -95,15 +98,23 @@ def main() -> None:
         default="float32",
         help="float32 as the runs of the results have it, bfloat16 or, by auto, the faster one for others",
     )
+    parser.add_argument(
+        "--softmax-over",
+        choices=get_args(SoftmaxOver),
+        help="what loss and scores go over; if left out the activities that can be asked; vocabulary is that of the "
+        "kept rows of the methods",
+    )
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of runs and report")
     parser.add_argument(
         "--report-only", action="store_true", help="train nothing, report on the runs that are complete"
     )
     arguments = parser.parse_args()
-    ready = prepare_days(arguments.data, dtype=arguments.dtype)
+    names = arguments.rows.split(",") if arguments.rows else []
+    check_kept_report(arguments.output, names)
+    ready = prepare_days(arguments.data, dtype=arguments.dtype, softmax_over=arguments.softmax_over)
     print(*ready.lines(), sep="\n")
     every = table_rows(ready.recipe, baseline_training=BASELINE_TRAINING)
-    rows = named_rows(every, arguments.rows.split(",") if arguments.rows else [*every])
+    rows = named_rows(every, names or [*every])
     about = card(ready)
     found = study(
         about.title,

@@ -1,14 +1,17 @@
 """Shared parts of the studies' commands: options, how errors are told, and the command of a study on texts."""
 
 import functools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation.study_files import STUDY_FILE
 from contextual_bert.runs.registry import keeps_weights
-from contextual_bert.runs.run_directory import is_run
+from contextual_bert.runs.run_directory import is_complete, is_run
 from contextual_bert.training import Recipe
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import in_words, resumable
@@ -27,6 +30,36 @@ Epochs = Annotated[
     int | None, typer.Option(min=1, help="Epochs of every method but the baselines; default: those of the size.")
 ]
 ReportOnly = Annotated[bool, typer.Option("--report-only", help="Train nothing. Report on the runs that are complete.")]
+
+
+def check_kept_report(output: Path, rows: Sequence[str]) -> None:
+    """Raise unless a report on these rows may stand where ``output`` has one already.
+
+    The repository keeps reports without their runs. A report on other rows would replace what nobody can report again.
+
+    Args:
+        output: folder of the study.
+        rows: what is asked for; none means all rows of the study.
+
+    Raises:
+        ConfigurationError: the report that is there has rows that are not asked for and have no complete run.
+    """
+    if not rows or not (output / STUDY_FILE).is_file():
+        return
+    kept = json.loads((output / STUDY_FILE).read_text(encoding="utf-8"))["comparison"]["rows"]
+    lost = [
+        row["name"]
+        for row in kept
+        if row["role"] != "oracle"
+        and row["name"] not in rows
+        and not any(is_complete(folder) for folder in (output / "runs" / row["name"]).glob("seed-*"))
+    ]
+    if lost:
+        raise ConfigurationError(
+            f"The report in {output} has rows whose runs are not there: {', '.join(lost)}. A report on "
+            f"{', '.join(rows)} would replace it",
+            fix="Give another folder with --output.",
+        )
 
 
 def run_command(command: Callable[..., None]) -> None:
@@ -63,6 +96,7 @@ def text_command(task: TextBenchmark) -> Callable[..., None]:
         dtype: options.Dtype = "bfloat16",
     ) -> None:
         calm_transformers()
+        check_kept_report(output, split_commas(rows))
         with resumable(output):
             with working("reading the texts"):
                 ready = prepare_text_study(

@@ -24,6 +24,7 @@ from contextual_bert.runs.oracle_run import oracle_run
 from contextual_bert.runs.registry import checked_epochs
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.world_files import OUTFITS_FILE, write_world
+from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import SetCompletion
 from contextual_bert.training.recipe import Device, Dtype, Recipe
 from studies.cards import TaskCard
@@ -161,7 +162,7 @@ class StudyData:
 
     @cached_property
     def _every(self) -> Mapping[str, Recipe]:
-        base = replace(self.prepared.recipe, model=MODEL, training=self.size.training)
+        base = replace(self.prepared.recipe, training=self.size.training)
         return table_rows(base, baseline_training=self.size.baseline_training)
 
     def row(self, name: str) -> Recipe:
@@ -181,6 +182,7 @@ def prepare_study(
     epochs: int | None = None,
     device: Device = "auto",
     dtype: Dtype = "bfloat16",
+    softmax_over: SoftmaxOver | None = None,
 ) -> StudyData:
     """Draw the world and its outfits into ``folder``, or read them if they are there, and prepare them.
 
@@ -191,6 +193,8 @@ def prepare_study(
         epochs: of every method, where those of the size are not affordable, or too few.
         device: of the runs: "auto" takes an accelerator.
         dtype: of the runs: "bfloat16", "float32" for a processor that must emulate it, or "auto".
+        softmax_over: what loss and scores go over, if not over the items that can be asked: "vocabulary" stands beside
+            the kept rows of the methods.
 
     Raises:
         UnknownNameError: no such size or world.
@@ -207,6 +211,7 @@ def prepare_study(
         customer="customer_id",
         validation=chosen.num_validation_outfits / chosen.num_outfits,
         test=chosen.num_test_outfits / chosen.num_outfits,
+        model=MODEL if softmax_over is None else {**MODEL, "softmax_over": softmax_over},
         dtype=dtype,
         device=device,
     )

@@ -7,6 +7,7 @@ docs/log.md. Report: studies/results/table1-SIZE-WORLD.
     python -m studies.table1 --world additive --rows none,concat,global_state_update
     python -m studies.table1 --size large --rows global_state_update --seeds 1
     python -m studies.table1 --size paper --rows none,global_state_update --seeds 1 --epochs 4 --dtype float32
+    python -m studies.table1 --rows bag,bag_context --softmax-over vocabulary --output bags      # as the kept rows are
 
 A run that is complete is not run again, an interrupted one goes on; --report-only reports on those that are complete.
 """
@@ -24,10 +25,11 @@ from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
-from studies.commands import RESULTS, Epochs, Reference, ReportOnly, Rows, run_command
+from studies.commands import RESULTS, Epochs, Reference, ReportOnly, Rows, check_kept_report, run_command
 from studies.outfits import CARD, prepare_study, run_study
 
 if TYPE_CHECKING:
+    from contextual_bert.softmax_over import SoftmaxOver
     from contextual_bert.training.recipe import Device, Dtype
 
 
@@ -56,10 +58,19 @@ def command(
     jobs: options.Jobs = 1,
     device: options.Device = "auto",
     dtype: options.Dtype = "bfloat16",
+    softmax_over: Annotated[
+        str | None,
+        typer.Option(
+            metavar="vocabulary|items|candidates",
+            help="What loss and scores go over. Default: candidates, the items that can be asked. vocabulary: all, as "
+            "the kept rows of the methods.",
+        ),
+    ] = None,
 ) -> None:
     """Table 1 on open data: methods, controls and baselines in the stylist world, beside the best possible score."""
     calm_transformers()
     folder = output or RESULTS / f"table1-{size}-{world}"
+    check_kept_report(folder, split_commas(rows))
     with resumable(folder):
         with working("drawing and reading the outfits"):
             data = prepare_study(
@@ -69,6 +80,7 @@ def command(
                 epochs=epochs,
                 device=cast("Device", device),
                 dtype=cast("Dtype", dtype),
+                softmax_over=cast("SoftmaxOver | None", softmax_over),
             )
         remark(*CARD.lines(), *map(in_options, data.prepared.lines()))
         chosen = [*data.rows(split_commas(rows)).values()]

@@ -152,6 +152,15 @@ def test_a_report_names_what_its_runs_were_made_with(data: StudyData, tmp_path: 
         run_study(data, tmp_path, rows=[row], is_report_only=True, say=lambda _: None)
 
 
+def test_the_softmax_of_the_kept_rows(folder: Path, data: StudyData) -> None:
+    over_all = prepare_study(folder, size="tiny", device="cpu", softmax_over="vocabulary")
+    for each, expected in ((data, "candidates"), (over_all, "vocabulary")):
+        method, bag = (
+            build_model(each.prepared.resolve(each.row(name)), each.prepared) for name in ("none", "bag_context")
+        )
+        assert (method.config.softmax_over, bag.softmax_over) == (expected, expected)
+
+
 def test_names_that_no_study_has(data: StudyData, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'film'"):
         data.row("flim")
