@@ -57,8 +57,12 @@ class Modulation(BlockSlot):
         super().__init__()
         self.modulation = nn.ModuleList(ScaleAndShift(sizes.hidden_size, 2 * sizes.hidden_size) for _ in range(2))
 
-    def forward(self, hidden: Tensor, state: Tensor, sublayer: int) -> Tensor:
-        scale, shift = self.modulation[sublayer](state).unsqueeze(1).chunk(2, dim=-1)
+    def held(self, state: Tensor) -> Tensor:
+        return torch.stack([modulation(state) for modulation in self.modulation], dim=1)
+
+    def forward(self, hidden: Tensor, state: Tensor, sublayer: int, held: Tensor | None = None) -> Tensor:
+        both = self.modulation[sublayer](state) if held is None else held[:, sublayer]
+        scale, shift = both.unsqueeze(1).chunk(2, dim=-1)
         return torch.addcmul(hidden + shift, hidden, scale)
 
 

@@ -104,9 +104,13 @@ class ReadState(BlockSlot):
             self.normalisation.load_state_dict(attention_norm.state_dict())
             attention_norm.reset_parameters()
 
-    def forward(self, hidden: Tensor, state: Tensor) -> Tensor:
+    def held(self, state: Tensor) -> Tensor:
+        return self.value(state)
+
+    def forward(self, hidden: Tensor, state: Tensor, held: Tensor | None = None) -> Tensor:
+        value = self.value(state) if held is None else held
         # B is one vector, so Dropout(B) is drawn once a row, not at each position (docs/decisions/007).
-        value = self.dropout(self.value(state)).unsqueeze(1)
+        value = self.dropout(value).unsqueeze(1)
         return self.normalisation(value + hidden)
 
 

@@ -132,6 +132,9 @@ class BlockSlot(nn.Module):
     ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1;
     the residual path keeps the unmodulated input.
 
+    ``held(state)`` may compute what depends on the state alone: a model that writes then does it once a text, and gives
+    it to ``forward`` as ``held`` with each token.
+
     ``reads_context`` is False where its weights read the sequence alone, as of an attention that the state scales.
     ``taken_over`` names the modules in which ``start_as_checkpoint`` puts weights of the checkpoint: they are not new.
     """
@@ -148,6 +151,10 @@ class BlockSlot(nn.Module):
             attention_norm: the LayerNorm after the block's self-attention, for a module that has to take it over; None
                 where a block normalises in front of it.
         """
+
+    def held(self, state: Tensor) -> Tensor | None:
+        """What ``forward`` computes of a state alone, (batch, ...); None: nothing, or too little to be held."""
+        return None
 
 
 class ConditioningMethod:

@@ -212,15 +212,18 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
             state = context if isinstance(context, ContextState) else None
             if state is None:
                 state = self.encode_context(cast(Context, context) or encoder.missing(1, device=self.device))
-            read: ContextState | GuidedState = state.to(self.device).for_sets(
-                num_rows, conditioning=self.config.conditioning
-            )
+            own = self.holding(state.to(self.device))
+            read: ContextState | GuidedState = own.for_sets(num_rows, conditioning=self.config.conditioning)
             if guidance != 1:
-                without = self.encode_context(encoder.missing(1, device=self.device))
+                without = self.holding(self.encode_context(encoder.missing(1, device=self.device)))
                 read = GuidedState(read.joined(without), weight=guidance)
                 if settings.get("use_cache", True):
                     settings["past_key_values"] = GuidedCache(config=self.config)
         return cast(Any, super()).generate(inputs, context=read, **settings)
+
+    def holding(self, state: ContextState) -> ContextState:
+        """The same state with what each block makes of it alone, so that no token has it computed anew."""
+        return replace(state, held=self.bert.encoder.held(state.states))
 
     def _expand_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, expand_size: int = 1, is_encoder_decoder: bool = False, input_ids: Tensor | None = None, **settings: Any

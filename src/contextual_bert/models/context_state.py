@@ -19,7 +19,7 @@ class ContextState:
     """The embedded context of customers, and the states that the blocks read; given in place of ``context``.
 
     Shapes:
-        embedding.vector (customers, context); states[l] (customers, ...), what block l reads.
+        embedding.vector (customers, context); states[l] (customers, ...), what block l reads; held[l] (customers, ...).
 
     Args:
         conditioning: the method of the model that made it: no other may read it.
@@ -27,6 +27,7 @@ class ContextState:
         embedding: what the context encoder gave, None where the method takes no context.
         states: as many as do not depend on the items: all, the first (``state_flow``, whose blocks change it by what
             they read in the set), or none (methods without a state slot, which read ``embedding``).
+        held: what each block makes of its state, where it is held while a text is written; empty elsewhere.
 
     Relation to its siblings:
         ``EncodedContext`` holds ids, before any weight has seen them. A state is of the weights that made it: make it
@@ -44,6 +45,7 @@ class ContextState:
     num_rows: int
     embedding: ContextEmbedding | None
     states: tuple[Tensor, ...] = ()
+    held: tuple[Tensor | None, ...] = ()
 
     def to(self, device: str | torch.device) -> Self:
         """The same on ``device``."""
@@ -79,10 +81,16 @@ class ContextState:
             vector = torch.cat([embedding.vector, second.embedding.vector])
             embedding = ContextEmbedding(vector, tuple(torch.cat(pair) for pair in pairs))
         states = tuple(torch.cat(pair) for pair in zip(self.states, second.states, strict=True))
-        return replace(self, num_rows=2 * self.num_rows, embedding=embedding, states=states)
+        held = tuple(_of_both(*pair) for pair in zip(self.held, second.held, strict=True))
+        return replace(self, num_rows=2 * self.num_rows, embedding=embedding, states=states, held=held)
 
     def _map(self, change: Callable[[Tensor], Tensor], **fields: int) -> Self:
         embedding = self.embedding
         if embedding is not None:
             embedding = ContextEmbedding(change(embedding.vector), tuple(map(change, embedding.features)))
-        return replace(self, embedding=embedding, states=tuple(map(change, self.states)), **fields)
+        held = tuple(each if each is None else change(each) for each in self.held)
+        return replace(self, embedding=embedding, states=tuple(map(change, self.states)), held=held, **fields)
+
+
+def _of_both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return torch.cat([first, second]) if first is not None and second is not None else None

@@ -129,6 +129,7 @@ class ContextualBertEncoder(nn.Module):
         *,
         position_ids: Tensor | None = None,
         past_key_values: Cache | None = None,
+        held: Sequence[Tensor | None] = (),
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """``real``: (batch, length) of 0 and 1, None: nothing padded; or a mask that ``attn_implementation`` takes."""
@@ -140,9 +141,8 @@ class ContextualBertEncoder(nn.Module):
             elif self.conditioning is not None:
                 state = self.conditioning.transition(index - 1, state, hidden, real)
             is_last = index == len(self.layer) - 1
-            hidden = layer(
-                hidden, inputs[index].mask, state, rows if is_last else None, **inputs[index].others, **kwargs
-            )
+            others = {**inputs[index].others, "held": held[index]} if held else inputs[index].others
+            hidden = layer(hidden, inputs[index].mask, state, rows if is_last else None, **others, **kwargs)
         return self.final_norm(hidden) if self.final_norm is not None else hidden, state
 
     def states(self, context: ContextEmbedding | None, *, is_ahead: bool) -> tuple[Tensor, ...]:
@@ -154,6 +154,13 @@ class ContextualBertEncoder(nn.Module):
             for index in range(len(self.layer) - 1):
                 states.append(self.conditioning.transition(index, states[-1], None, None))
         return tuple(states)
+
+    def held(self, states: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+        """What each block makes of its state alone, given the states of all blocks; empty where none makes anything."""
+        layers = cast(list[ConditionedLayer], list(self.layer))
+        pairs = zip(layers, states, strict=False)  # a method without states has none
+        found = tuple(each.conditioning.held(state) if each.conditioning is not None else None for each, state in pairs)
+        return found if any(each is not None for each in found) else ()
 
 
 @dataclass
@@ -458,8 +465,9 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         """From embedded items to hidden states: where the context enters. Called by ``forward``."""
         if isinstance(context, ContextState):
             context = context.for_sets(embeddings.shape[0], conditioning=self.config.conditioning)
-            embedded_context, states = context.embedding, context.states
+            embedded_context, states, held = context.embedding, context.states, context.held
         else:
+            held = ()
             embedded_context = self.embed_context(context, batch_size=embeddings.shape[0], device=embeddings.device)
             states = self.encoder.states(embedded_context, is_ahead=False)
         added = self.num_added_positions
@@ -489,6 +497,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             rows,
             position_ids=position_ids,
             past_key_values=past_key_values,
+            held=held,
             **kwargs,
         )
         return ContextualBertModelOutput(

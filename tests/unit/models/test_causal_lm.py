@@ -72,6 +72,37 @@ def test_one_context_serves_all_prompts_and_is_encoded_once() -> None:
     assert calls == 1 and len(found.unique(dim=0)) == 1
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("guidance", [1.0, 2.0])
+@pytest.mark.parametrize(("method", "part"), [("global_state_update", "value"), ("film", "modulation")])
+def test_what_depends_on_the_state_alone_is_computed_once_a_text(method: str, part: str, guidance: float) -> None:
+    model, context, calls = written(method), contexts(2), list[str]()
+    for name, module in model.named_modules():
+        if f".conditioning.{part}" in name and isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(lambda *_, name=name: calls.append(name))
+    model.generate(PROMPTS[:2], context=context, guidance=guidance, **SETTINGS)
+    assert len(calls) == len(set(calls)) * (1 if guidance == 1 else 2) > 0
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("method", ["global_state", "global_state_update", "film"])
+def test_what_is_held_of_a_state_changes_no_logits(method: str) -> None:
+    model = written(method)
+    state = model.encode_context(contexts(2))
+    held = model.holding(state)
+    assert len(held.held) == model.config.num_hidden_layers
+    found, expected = (model(PROMPTS[:2], context=each.rows(torch.tensor([1, 0]))).logits for each in (held, state))
+    assert torch.allclose(found, expected, atol=1e-6)
+    both = held.joined(model.holding(model.encode_context(contexts(1))))
+    assert [len(each) for each in both.held if each is not None] == [4] * model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize("method", ["concat", "new_position", "multi_attribute"])
+def test_methods_whose_blocks_make_nothing_of_a_state_alone_hold_nothing(method: str) -> None:
+    model = written(method)
+    assert model.holding(model.encode_context(contexts(2))).held == ()
+
+
 def test_the_cache_holds_the_tokens_alone() -> None:
     model, state = written("global_state_update"), written("global_state_update").encode_context(contexts(2))
     cache = model(PROMPTS[:2], context=state, use_cache=True).past_key_values

@@ -79,10 +79,16 @@ class PrenormLayer(ConditionedLayer):
         mask: Tensor | None = None,
         state: Tensor | None = None,
         rows: Tensor | None = None,
+        *,
+        held: Tensor | None = None,
         **others: Any,
     ) -> Tensor:
-        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
-        read = self._read(hidden, state, half=0)
+        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these.
+
+        ``held`` is what the method's module made of the state before, if it is held.
+        """
+        ahead = {"held": held} if held is not None else {}
+        read = self._read(hidden, state, 0, **ahead)
         if self.point == "attend":
             attended = self.project(self.conditioning(read, partial(self.attend, mask=mask, **others), state))
         else:
@@ -91,8 +97,8 @@ class PrenormLayer(ConditionedLayer):
         if rows is not None:
             hidden, state = asked_rows(rows, hidden, state)
         if self.point == "read":
-            hidden = self.conditioning(hidden, state)
-        hidden = hidden + self.mlp(self._read(hidden, state, half=1))
+            hidden = self.conditioning(hidden, state, **ahead)
+        hidden = hidden + self.mlp(self._read(hidden, state, 1, **ahead))
         return hidden.squeeze(1) if rows is not None else hidden
 
     @property
@@ -113,9 +119,9 @@ class PrenormLayer(ConditionedLayer):
         """What attention adds to the stream, of what its heads give."""
         raise NotImplementedError
 
-    def _read(self, hidden: Tensor, state: Tensor | None, *, half: int) -> Tensor:
+    def _read(self, hidden: Tensor, state: Tensor | None, half: int, **ahead: Tensor) -> Tensor:
         read = getattr(self, self.norms[half])(hidden)
-        return self.conditioning(read, state, half) if self.point == "modulate" else read
+        return self.conditioning(read, state, half, **ahead) if self.point == "modulate" else read
 
 
 class Backbone:
