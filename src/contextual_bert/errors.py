@@ -388,8 +388,13 @@ def type_in_words(value: object) -> str:
     return found or ("an object" if isinstance(value, Mapping) else f"a {type(value).__name__}")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], *, label: str = "Known") -> str:
     """A sentence that suggests the closest known name and lists the others, of many the closest ones.
+
+    Args:
+        name: that is not there.
+        known: the names that are.
+        label: of the list.
 
     Example:
         >>> did_you_mean("globl_state", ["none", "global_state"])
@@ -405,8 +410,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         suggestion = f"Did you mean {close[0]!r}, of the characters {close[0]!a} and not {name!a}? "
     if len(names) > _MOST_NAMES:
         some = [*close, *difflib.get_close_matches(name, [each for each in names if each not in close], _SOME, 0.0)]
-        return f"{suggestion}Known: {', '.join(some[:_SOME])} and {len(names) - _SOME:,} more."
-    return f"{suggestion}Known: {', '.join(names) or '(nothing)'}."
+        return f"{suggestion}{label}: {', '.join(some[:_SOME])} and {len(names) - _SOME:,} more."
+    return f"{suggestion}{label}: {', '.join(names) or '(nothing)'}."
 
 
 def _looks_like(name: str, known: str) -> bool:

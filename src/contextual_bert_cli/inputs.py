@@ -70,7 +70,7 @@ def _check_file(value: Path, option: str) -> None:
     problem = "this is a folder" if value.is_dir() else "there is no such file"
     ending = value.suffix or ".json"
     near = [each.name for each in value.parent.glob(f"*{ending}")] if value.parent.is_dir() else []
-    advice = f" In its folder: {did_you_mean(value.name, near)}" if near else ""
+    advice = " " + did_you_mean(value.name, near, label="In its folder") if near else ""
     raise DataError(problem, file=str(value), fix=f"Check the path of {option}.{advice}")
 
 
@@ -147,7 +147,7 @@ def _check_checkpoint(value: str, option: str) -> None:
     # A name on the Hub has one part before its own, which may be that of a folder here. Runs beside it tell them apart.
     if path.exists() or not (is_path or (models and len(path.parts) == 2)):
         return
-    near = f" In its folder: {did_you_mean(path.name, models)}" if models else ""
+    near = " " + did_you_mean(path.name, models, label="In its folder") if models else ""
     fix = f"Check the path, or give a name on the Hub.{near}"
     from contextual_bert.places import PathPlace
 

@@ -19,7 +19,12 @@ def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
     """
     from contextual_bert.evaluation import write_study
 
-    found = replace(found, texts=tuple(map(in_options, found.texts)))
+    found = replace(
+        found,
+        texts=tuple(map(in_options, found.texts)),
+        data=tuple(map(in_options, found.data)),
+        about=tuple(map(in_options, found.about)),
+    )
     write_study(found, output)
     show(found.comparison.to_rich(has_groups=False))  # they are in the files
     remark(

@@ -1,11 +1,14 @@
 """Errors carry their parts, and one function renders them."""
 
 import copy
+import re
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import contextual_bert
 from contextual_bert.errors import (
     NAME,
     CheckpointError,
@@ -18,12 +21,14 @@ from contextual_bert.errors import (
     RunDirectoryError,
     SchemaError,
     UnknownNameError,
+    did_you_mean,
     in_python,
     joined,
     rendered,
 )
 from contextual_bert.places import QueryPlace, SettingPlace, TablePlace
 
+SOURCE = Path(contextual_bert.__file__).parents[1]
 KINDS = {
     CheckpointError: OSError,
     ConfigurationError: ValueError,
@@ -124,3 +129,14 @@ def test_joined_texts_keep_their_settings() -> None:
     )
     two = joined(Message("{order}", order="a"), " or ", Message("{order}", order="b"))
     assert two.spelled(option) == "--order a or order='b'"
+
+
+def test_a_list_of_names_has_one_label() -> None:
+    assert (
+        did_you_mean("outfit", ["outfits"], label="In its folder") == "Did you mean 'outfits'? In its folder: outfits."
+    )
+    assert "In its folder: name-0, " in did_you_mean("x", [f"name-{each}" for each in range(40)], label="In its folder")
+    # "In its folder: Known: outfits": a label before the list, which has one of its own.
+    sources = [file for top in ("contextual_bert", "contextual_bert_cli") for file in (SOURCE / top).rglob("*.py")]
+    doubled = [file.name for file in sources if re.search(r": \{did_you_mean\(", file.read_text("utf-8"))]
+    assert sources and not doubled

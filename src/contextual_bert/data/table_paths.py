@@ -36,5 +36,5 @@ def check_exists(path: str | PathLike[str]) -> None:
     if not path.exists():
         siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
         tables = [name for name in siblings if file_type(Path(name))[0] in TABLE_SUFFIXES]
-        near = f"In its folder: {did_you_mean(path.name, tables)}" if tables else "There is no table in its folder."
+        near = did_you_mean(path.name, tables, label="In its folder") if tables else "There is no table in its folder."
         raise DataError("there is no such file", file=str(path), fix=f"Check the path. {near}")

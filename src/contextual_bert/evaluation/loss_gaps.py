@@ -7,6 +7,7 @@ has learned nothing that can be told. docs/protocol.md, "Equal treatment".
 the training part. References: Yeom et al. 2018, theorem 2, for the gap; Efron and Tibshirani 1993 for its interval.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import joined
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes, paired_bootstrap
-from contextual_bert.evaluation.metrics import exact_mean
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, exact_mean, metric_of
 from contextual_bert.evaluation.scores import Scores
 from contextual_bert.evaluation.serialization import JsonText
+from contextual_bert.evaluation.tables import interval_cell
+
+_TOO_FEW = "All rows are of one customer, or there is one row: no interval can be had."
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,13 @@ class ShareGap(JsonText):
 
     def note(self) -> str:
         """Return what the gap says, in sentences."""
-        gap = self.gap_nats
+        gap = interval_cell(self.gap_nats, metric_of(CROSS_ENTROPY), is_signed=True)
         said = (
             f"on the {self.part} part the loss is {self.run_nats:.4f} nats and that of the {self.shares} "
-            f"{self.shares_nats:.4f}, {gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]."
+            f"{self.shares_nats:.4f}, {gap}."
         )
+        if not math.isfinite(self.gap_nats.high):
+            return f"Whether something was learned cannot be told: {said} {_TOO_FEW}"
         if self.has_learned:
             return f"Something was learned: {said}"
         return joined(f"Nothing was learned that can be told: {said}", *((" ", self.advice) if self.advice else ()))
@@ -122,13 +128,14 @@ class MembershipGap(JsonText):
 
     def note(self) -> str:
         """Return what the gap says, in sentences."""
-        gap, part = self.gap_nats, self.part
+        gap = interval_cell(self.gap_nats, metric_of(CROSS_ENTROPY))
         said = (
             f"Membership: the loss is {self.training_nats:.4f} nats on {self.num_training_rows:,} rows of the training "
-            f"part and {self.evaluated_nats:.4f} on the {part} part. The gap is {gap.value:.4f} "
-            f"[{gap.low:.4f}, {gap.high:.4f}]."
+            f"part and {self.evaluated_nats:.4f} on the {self.part} part. The gap is {gap}."
         )
-        if gap.low > 0:
+        if not math.isfinite(self.gap_nats.low):
+            return f"{said} {_TOO_FEW}"
+        if self.gap_nats.low > 0:
             return (
                 f"{said} Rows of the training part can be told from others by their loss, better than by chance. "
                 "Train for fewer epochs, or on more customers, where that matters."

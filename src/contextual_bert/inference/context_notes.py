@@ -109,7 +109,7 @@ def with_absent_columns(table: pa.Table, schema: ContextSchema | None) -> tuple[
     if schema is None or not absent:
         return table, []
     others = [name for name in table.column_names if name not in schema.columns]
-    hint = did_you_mean(absent[0], others)
+    hint = did_you_mean(absent[0], others, label="In the table")
     shown = ", ".join(map(repr, absent))
     if len(absent) == len(columns):
         raise SchemaError(

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, joined
 from contextual_bert.evaluation import Comparison, PairedRuns, Report, Run, Study, comparison_of
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.json_text import json_text
 from contextual_bert.places import PathPlace
+from contextual_bert.runs.loss_checks import advice_of
+from contextual_bert.runs.model_factory import arguments_of
 from contextual_bert.runs.narrative import about_unfit, about_unlearned, commonest_targets, findings
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
 from contextual_bert.runs.reporting import groups_of, provenance_of_runs
@@ -118,11 +120,7 @@ def study(
     if is_unlearned is not None:
         found += about_unlearned(is_unlearned, paired, part=prepared.evaluated_part)
     found += about_unfit(unfit)
-    found += [
-        f"`{name}`, seed {firsts[name].seed}: {_lower(report.learned.note())}"
-        for name, report in reports.items()
-        if report.learned is not None and not report.learned.has_learned
-    ]
+    found += about_idle(reports, firsts, prepared)
     if prepared.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
@@ -144,8 +142,32 @@ def study(
     )
 
 
-def _lower(sentence: str) -> str:
-    return sentence[0].lower() + sentence[1:]
+def about_idle(reports: Mapping[str, Report], recipes: Mapping[str, Recipe], prepared: Task) -> list[str]:
+    """Return a sentence on each run that has learned nothing that can be told, and what to try.
+
+    The settings in the report of a run are text. Here they are named again, so that a command can spell them.
+
+    Args:
+        reports: of one run of each row, by name.
+        recipes: of these runs.
+        prepared: the data.
+    """
+    found: list[str] = []
+    for name, report in reports.items():
+        gap, recipe = report.learned, recipes[name]
+        if gap is None or gap.has_learned:
+            continue
+        if gap.advice:
+            own = prepared.resolve(recipe)
+            arguments = arguments_of(
+                own,
+                Path(),
+                has_validation="validation" in prepared.datasets,
+                defaults=prepared.default_training(own),
+            )
+            gap = replace(gap, advice=advice_of(arguments))
+        found.append(joined(f"`{name}`, seed {recipe.seed}: ", gap.note()))
+    return found
 
 
 def _one_mask_from(recipe: Recipe, output: Path) -> int | None:

@@ -78,9 +78,10 @@ def test_the_last_file_comes_last(tmp_path, monkeypatch):
 
 def test_a_command_writes_settings_as_options_and_python_as_arguments(study_without_oracle, tmp_path):
     advice = Message("Train longer ({num_train_epochs}) or at another {learning_rate}.", **ADVISED)
-    found = replace(study_without_oracle, texts=(advice,), curves=())
+    found = replace(study_without_oracle, texts=(advice,), data=(advice,), about=(advice,), curves=())
     write_study(found, tmp_path / "python")
     finish_study(found, tmp_path / "command", runs=tmp_path)
     for name in ("report.md", "report.html"):
-        assert "Train longer (num_train_epochs)" in (tmp_path / "python" / name).read_text("utf-8")
-        assert "Train longer (--epochs) or at another --learning-rate." in (tmp_path / "command" / name).read_text()
+        assert (tmp_path / "python" / name).read_text("utf-8").count("Train longer (num_train_epochs)") == 3
+        written = (tmp_path / "command" / name).read_text("utf-8")
+        assert written.count("Train longer (--epochs) or at another --learning-rate.") == 3

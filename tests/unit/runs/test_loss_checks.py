@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from contextual_bert.evaluation import Report
+from contextual_bert.evaluation import Interval, Report
+from contextual_bert.evaluation.loss_gaps import MembershipGap, ShareGap
 from contextual_bert.runs import prepare
 from contextual_bert.runs.run_directory import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
 from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert_cli.wording import in_options
 
 SMALL = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 1}
 IDLE = {"num_train_epochs": 1, "learning_rate": 1e-9, "per_device_train_batch_size": 64}
@@ -79,5 +81,20 @@ def test_a_study_names_the_rows_that_learned_nothing(table: pa.Table, recipe: Re
     ready = prepare(idle, source=table)
     run(idle, tmp_path / "none" / "seed-0", prepared=ready, is_quiet=True)
     found = study("a study", [idle], tmp_path, prepared=ready, is_report_only=True, say=lambda _: None)
-    (line,) = (text for text in found.texts if "nothing was learned" in text)
-    assert line.startswith("`none`, seed 0: nothing was learned that can be told: on the validation part")
+    (line,) = (text for text in found.texts if "Nothing was learned" in text)
+    assert line.startswith("`none`, seed 0: Nothing was learned that can be told: on the validation part")
+    assert "num_train_epochs=4" in line and "learning_rate=3e-09" in line
+    assert "such as --epochs 4, or at a larger rate, such as --learning-rate 3e-09" in in_options(line)
+
+
+@pytest.mark.parametrize("is_membership", [False, True])
+def test_no_interval_is_shown_where_none_can_be_had(is_membership: bool) -> None:
+    unknown = Interval(-0.25, float("nan"), float("nan"), float("nan"), 1, 1)
+    gap = (
+        MembershipGap(1.0, 0.75, unknown, 1, "test")
+        if is_membership
+        else ShareGap("label shares", "validation", 0.5, 0.75, unknown, "Train longer.")
+    )
+    note = gap.note()
+    assert "-0.2500 [unknown]. All rows are of one customer, or there is one row: no interval can be had." in note
+    assert "nan" not in note and "Train" not in note

@@ -26,7 +26,7 @@ from contextual_bert.baselines.shares import UNSEEN_LABEL, Observations
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, ShuffledContext, Split, TextTable
 from contextual_bert.data.checked_columns import checked_column, text_column
-from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, RunDirectoryError
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, RunDirectoryError, joined
 from contextual_bert.evaluation import EvaluationSettings, LabelPredictions, Scores
 from contextual_bert.inference import placed, score_labels
 from contextual_bert.inference.saved import check_weights
@@ -288,7 +288,7 @@ class TextModelTask(TextData, Task):
 
     def own_lines(self) -> list[str]:
         """Return sentences on what was cut, and on where the weights start."""
-        cut = [f"{part}: {line}" for part in self.texts for line in self.encoding_lines(part)]
+        cut = [joined(f"{part}: ", line) for part in self.texts for line in self.encoding_lines(part)]
         return [*cut, *self.head_lines(), *self.vocabulary_lines()]
 
     def vocabulary_lines(self) -> list[str]:
@@ -514,7 +514,7 @@ class LabelModelTask(CountedTask, TextModelTask):
     def own_lines(self) -> list[str]:
         """Return sentences on what was cut, on the labels, and on where the weights start."""
         task = self.recipe.text_task
-        cut = [f"{part}: {line}" for part in self.texts for line in self.encoding_lines(part)]
+        cut = [joined(f"{part}: ", line) for part in self.texts for line in self.encoding_lines(part)]
         what = "grades, the lowest first" if task.is_ordinal else "labels"
         warned = label_warnings(self.examples.table, self.labels, str(task.label), self.split)
         read = [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
