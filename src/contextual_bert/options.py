@@ -19,10 +19,11 @@ MAIN = "Most needed"
 SPLIT = "Parts of the table"
 CONTEXT = "Context"
 SETS = "Sets of items"
+ITEMS = "Features of the items"
 TEXTS = "Texts"
 FILE = "Reading the file"
 TRAINING = "Training"
-GROUPS = (MAIN, SPLIT, CONTEXT, SETS, TEXTS, FILE, TRAINING)
+GROUPS = (MAIN, SPLIT, CONTEXT, SETS, ITEMS, TEXTS, FILE, TRAINING)
 
 Form = Literal["value", "flag", "names", "texts", "pairs", "path"]
 Named = Literal[

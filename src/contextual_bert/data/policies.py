@@ -35,6 +35,8 @@ class SetPolicy:
         longer: what happens to a longer set: drop it, or sample `max_size` of its items, a function of (seed, row).
         separator: what stands between the items where a column holds them as one string (CSV).
         seed: seed of the sampling.
+        keeps_new: whether rows that do not count keep the items that are rare, or not there, in those that do: a
+            catalogue may know them.
 
     Example:
         >>> SetPolicy(drop_prefixes=("18",), min_count=20, min_size=4, max_size=8).max_size
@@ -75,6 +77,7 @@ class SetPolicy:
         ),
     ] = ","
     seed: int = 0
+    keeps_new: bool = False
 
     def __post_init__(self) -> None:
         for name in ("drop_items", "drop_prefixes"):

@@ -202,9 +202,10 @@ def read_sets(
     counting = np.isin(kept.rows, _row_numbers(count_rows, num_rows))
     frequent = np.bincount(kept.codes[counting], minlength=len(kept.names)) >= policy.min_count
     rare = f"seen fewer than {policy.min_count} times" if policy.min_count > 1 else "not in the training part"
-    dropped[rare] = int((~frequent[kept.codes]).sum())
-    rare_sizes = np.bincount(kept.rows[~frequent[kept.codes]], minlength=num_rows)
-    kept = kept.select(frequent[kept.codes])
+    is_kept = frequent[kept.codes] | (~counting & policy.keeps_new)
+    dropped[rare] = int((~is_kept).sum())
+    rare_sizes = np.bincount(kept.rows[~is_kept], minlength=num_rows)
+    kept = kept.select(is_kept)
 
     sizes = np.bincount(kept.rows, minlength=num_rows)
     longer = sizes > (policy.max_size if policy.max_size is not None else np.iinfo(np.int64).max)

@@ -111,10 +111,20 @@ class Catalogue:
         self.unlisted_items = tuple(name for name, has in zip(vocabulary.values, has_row, strict=True) if not has)
         self.unknown_items: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
         self._unknown_rows = table.filter(pc.invert(known))
+        self._rows, self._names, self.file = table, names, file
         self._row_of_unknown_item = {name: row for row, name in enumerate(self.unknown_items)}
         self._in_stock = stock(self.table, self.is_known)
         self._attributes: dict[str, Attribute] = {}
         self._lock = threading.Lock()
+
+    @property
+    def rows(self) -> pa.Table:
+        """The columns that say what an item is like, in the order of the file: without its name and its stock."""
+        return self._rows.drop_columns([name for name in (self.id_column, STOCK) if name in self._rows.column_names])
+
+    def rows_of(self, items: pa.Array) -> NDArray[np.int64]:
+        """Return the row of each of these items, -1 where the catalogue lacks it."""
+        return pc.index_in(items, value_set=self._names).fill_null(-1).to_numpy().astype(np.int64)
 
     @property
     def in_stock(self) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from contextual_bert.conditioning import ConditioningMethod, Sizes, get_method, 
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import CheckpointError, ConfigurationError, Message, did_you_mean
 from contextual_bert.models.backbones import Blocks, get_blocks
+from contextual_bert.models.item_features import ItemLayout
 from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
@@ -76,6 +77,7 @@ class ContextualBertConfig(BertConfig):
             their names: ``ContextualBertConfig(conditioning="multi_attribute", attribute_start="paper")``.
         use_cache: whether a text is written with the keys and values of the tokens before; None: where the backbone
             reads from left to right.
+        item_features: the layout of the items' features, as ``ItemLayout.to_dict`` gives it; None: items are numbers.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
             the first position; "mean", the mean of the last block over the text, as in sentence-transformers.
@@ -121,6 +123,7 @@ class ContextualBertConfig(BertConfig):
     field_dropout: float = 0.0
     rarely_missing: list[str] | tuple[str, ...] | None = None
     use_cache: Any = None
+    item_features: dict[str, Any] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
         self._take_settings(kwargs)
@@ -329,6 +332,11 @@ class ContextualBertConfig(BertConfig):
     def layout(self) -> tuple[FeatureLayout, ...]:
         """Return the layout of each feature, from which the context encoder is built."""
         return tuple(FeatureLayout(**feature) for feature in self.context_features or ())
+
+    @property
+    def item_layout(self) -> ItemLayout | None:
+        """Return the layout of the items' features, None where they have none."""
+        return ItemLayout.from_dict(self.item_features) if self.item_features is not None else None
 
     @property
     def has_position_table(self) -> bool:

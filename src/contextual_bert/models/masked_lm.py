@@ -6,6 +6,7 @@ vocabulary) is ever held: half the time of the same formula as separate operatio
 `torch.compile` it is transformers' loss. No method is known here. Paper: sections 3 and 4.
 """
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -24,6 +25,7 @@ from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.item_features import ItemAttributes, ItemEncoder
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertPreTrainedModel
 
 BLOCK_ELEMENTS = (
@@ -233,10 +235,48 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             head.transform.LayerNorm = nn.Identity()
         if not config.tie_word_embeddings:
             head.bias = None
+        layout, size = config.item_layout, config.embedding_size or config.hidden_size
+        is_tied = config.tie_word_embeddings
+        self.output_encoder = ItemEncoder(layout, size) if layout is not None and not is_tied else None
+        self.new_item_bias = nn.Embedding(1, 1) if layout is not None else None
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.cls.predictions.decoder
+
+    def resize_token_embeddings(self, *arguments: Any, **settings: Any) -> nn.Embedding:
+        """Change the number of ids as transformers does; items with features are changed by ``change_items``.
+
+        Raises:
+            ConfigurationError: the items have features, which new ids would lack.
+        """
+        if self.config.item_features is not None and (arguments or settings.get("new_num_tokens") is not None):
+            raise ConfigurationError(
+                "The items of this model have features, and new ids would have none", fix="Use change_items."
+            )
+        return super().resize_token_embeddings(*arguments, **settings)
+
+    @torch.no_grad()
+    def without_item_features(self) -> "ContextualBertForMaskedLM":
+        """Return a copy that computes the same, with the features of the items in its matrices; it is not trained on.
+
+        Without features the model itself, unchanged.
+        """
+        if self.config.item_features is None:
+            return self
+        config = copy.deepcopy(self.config)
+        config.item_features = None
+        plain: Any = type(self)(config)
+        plain.to(device=self.device, dtype=self.dtype).train(self.training)
+        found = {key: value for key, value in self.state_dict().items() if key in plain.state_dict()}
+        plain.load_state_dict(found)
+        embeddings: Any = self.bert.embeddings
+        table = embeddings.item_encoder(embeddings.word_embeddings.weight, embeddings.attributes)
+        weight, bias = self.output_matrix()
+        plain.get_input_embeddings().weight.copy_(table)
+        plain.get_output_embeddings().weight.copy_(weight)
+        plain.get_output_embeddings().bias.copy_(bias)
+        return plain
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         self.cls.predictions.decoder = new_embeddings
@@ -274,8 +314,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             rows = logits_at.flatten().nonzero(as_tuple=True)[0]
         else:
             rows = self.masked_rows(input_ids, labels) if not is_everywhere else None
+        is_without_own = self.drawn_without_own()
+        if is_without_own is not None and inputs_embeds is None:
+            inputs_embeds = self.bert.embeddings.embed_items(cast(Tensor, input_ids), is_without_own)
         outputs = self.bert(
-            input_ids,
+            input_ids if inputs_embeds is None else None,
             attention_mask,
             context,
             token_type_ids,
@@ -291,11 +334,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         if targets is not None and logits_at is None and self.has_fused_loss(scored):
             num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
             head: Any = self.cls.predictions
-            weight, bias = head.decoder.weight, head.decoder.bias
+            weight, bias = self.output_matrix(is_without_own)
             excluded = self.excluded(input_ids, cast(Tensor, rows))
             loss = masked_cross_entropy(head.transform(scored), weight, bias, targets, num_items, excluded=excluded)
         else:
-            logits = self.cls(scored)
+            logits = self.logits_of(scored, is_without_own)
             if targets is not None:
                 cross_entropy: Any = self.loss_function
                 loss = cross_entropy(
@@ -311,6 +354,34 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
+
+    def drawn_without_own(self) -> Tensor | None:
+        """Return which items have no vector of their own in this step of a training; None where all is as it is."""
+        attributes = self.bert.embeddings.attributes
+        return attributes.drawn_without_own() if self.training and attributes is not None else None
+
+    def output_matrix(self, is_without_own: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return W and b: where items have features, with what these add; in training a new item is never an answer.
+
+        Args:
+            is_without_own: items whose own vector and bias are left out; None: those that training has not seen.
+        """
+        decoder, embeddings = self.get_output_embeddings(), self.bert.embeddings
+        attributes: ItemAttributes | None = embeddings.attributes
+        if attributes is None or self.new_item_bias is None:
+            return decoder.weight, decoder.bias
+        encoder = cast(ItemEncoder, self.output_encoder or embeddings.item_encoder)
+        weight = encoder(decoder.weight, attributes, is_without_own)
+        lacking = attributes.is_new if is_without_own is None else is_without_own
+        bias = torch.where(lacking, self.new_item_bias.weight[0], decoder.bias)
+        return weight, bias if is_without_own is None else bias.masked_fill(attributes.is_new, -torch.inf)
+
+    def logits_of(self, hidden: Tensor, is_without_own: Tensor | None = None) -> Tensor:
+        """Return the logits of all ids: (..., hidden) -> (..., vocabulary)."""
+        if self.new_item_bias is None:
+            return self.cls(hidden)
+        head: Any = self.cls.predictions
+        return nn.functional.linear(head.transform(hidden), *self.output_matrix(is_without_own))
 
     def excluded(self, input_ids: Tensor | None, rows: Tensor) -> Tensor | None:
         """Return the ids (masked, n) that ``config.softmax_over`` leaves out at these masked positions, or None."""
@@ -382,7 +453,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
         """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden), each at most ``MAX_SCORE_ELEMENTS``."""
         for block in score_blocks(len(hidden), self.config.vocab_size):
-            yield block.start, self.cls(hidden[block]).float()
+            yield block.start, self.logits_of(hidden[block]).float()
 
 
 def score_blocks(num_rows: int, vocab_size: int) -> Iterator[slice]:

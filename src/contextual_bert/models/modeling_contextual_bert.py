@@ -35,6 +35,7 @@ from contextual_bert.memory import memory_bytes
 from contextual_bert.models.backbones import Attended, ConditionedLayer, get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.item_features import ItemAttributes, ItemEncoder
 from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.models.pretrained import load_checkpoint
 
@@ -67,6 +68,18 @@ class ContextualBertEmbeddings(nn.Module):
         )
         self.dropout = nn.Dropout(settings.get("embedding_dropout", config.hidden_dropout_prob))
         self.projection = nn.Linear(size, config.hidden_size) if config.embedding_size is not None else None
+        layout, num_reserved = config.item_layout, len(config.reserved_token_ids)
+        self.attributes = (
+            ItemAttributes(layout, config.vocab_size, num_reserved=num_reserved) if layout is not None else None
+        )
+        self.item_encoder = ItemEncoder(layout, size) if layout is not None else None
+
+    def embed_items(self, input_ids: Tensor, is_without_own: Tensor | None = None) -> Tensor:
+        """Return the vectors of items or words, before segments and positions: (batch, length, size)."""
+        if self.item_encoder is None or self.attributes is None:
+            return self.word_embeddings(input_ids)
+        table = self.item_encoder(self.word_embeddings.weight, self.attributes, is_without_own)
+        return nn.functional.embedding(input_ids, table, self.word_embeddings.padding_idx)
 
     def forward(
         self,
@@ -75,7 +88,7 @@ class ContextualBertEmbeddings(nn.Module):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
-        embeddings = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        embeddings = self.embed_items(cast(Tensor, input_ids)) if inputs_embeds is None else inputs_embeds
         for name, ids, table in (
             ("token_type_ids", token_type_ids, self.token_type_embeddings),
             ("position_ids", position_ids, self.position_embeddings),

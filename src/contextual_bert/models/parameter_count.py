@@ -34,6 +34,8 @@ _PARTS = (
     ("bert.context_encoder.", "context_encoder"),
     ("cls.predictions.transform.", "head"),
     ("cls.", "output"),
+    ("output_encoder.", "output"),
+    ("new_item_bias.", "output"),
     ("bert.conditioning.", "input"),
     ("bert.encoder.conditioning.", "state"),
 )
@@ -56,7 +58,8 @@ class ParameterCount:
         counted: what the paper counts: all but the three below.
         embeddings: items (or words), segments, positions and their LayerNorm.
         context_encoder: the embeddings of the context features.
-        output: the last dense layer: the output matrix, unless it is tied to the item embeddings, and its bias.
+        output: the last dense layer: the output matrix, unless it is tied to the item embeddings, and its bias; what
+            the items' features add to it.
         parts: ``counted`` by part: attention, feed_forward and head are BERT's; input, state and block the method's
             slots.
 

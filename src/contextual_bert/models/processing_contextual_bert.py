@@ -51,6 +51,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         has_context_as_text: whether a context becomes the ids of its words, for a model of that name's config: a
             column's (batch, width), padded with 0.
         value_spelling: name of the rule by which items and values of the context are spelt (`context.spelling`).
+        item_schema: the features of the items, as ``ContextSchema.to_dict`` gives them; None: items are names alone.
 
     Raises:
         ConfigurationError: other ids; another truncation; a context as text without a text; a rule of spelling that
@@ -73,6 +74,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         truncation: Truncation = "head",
         has_context_as_text: bool = False,
         value_spelling: str = SPELLING_RULE,
+        item_schema: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
         check_truncation(truncation)
@@ -80,6 +82,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         self.value_spelling = value_spelling
         self.truncation: Truncation = truncation
         self.has_context_as_text = has_context_as_text
+        self.item_schema = item_schema
         self._schema = feature_extractor.schema
         self._items: Vocabulary | None = None
         if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
@@ -138,7 +141,9 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         return cls._from_spelt(names, schema)
 
     @classmethod
-    def _from_spelt(cls, items: Sequence[str], schema: ContextSchema | None) -> Self:
+    def _from_spelt(
+        cls, items: Sequence[str], schema: ContextSchema | None, *, item_schema: dict[str, Any] | None = None
+    ) -> Self:
         ids = {name: index for index, name in enumerate((*RESERVED_ITEMS, *items))}
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=Tokenizer(WordLevel(ids, unk_token=UNKNOWN)),
@@ -147,7 +152,8 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
             unk_token=UNKNOWN,
             model_input_names=["input_ids", "attention_mask"],
         )
-        return cls(ContextFeatureExtractor(schema.to_dict() if schema is not None else None), tokenizer)
+        extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
+        return cls(extractor, tokenizer, item_schema=item_schema)
 
     @classmethod
     def from_checkpoint(
@@ -197,6 +203,11 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         return self._items
 
     @property
+    def features_of_items(self) -> ContextSchema | None:
+        """The schema of the items' features, None where items are names alone."""
+        return ContextSchema.from_dict(self.item_schema) if self.item_schema is not None else None
+
+    @property
     def is_for_text(self) -> bool:
         """Return True if the processor takes ``text``, not ``items``."""
         return self._items is None
@@ -205,22 +216,37 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         """The same processor with new items appended; known ones are passed over, ids stay as they are."""
         new = dict.fromkeys(spelt(item) for item in items if item not in self.items)
         # Those of the run keep their spelling and with it their ids, whatever rule they are from.
-        return self._from_spelt((*self.items.values, *new), self.schema)
+        return self._from_spelt((*self.items.values, *new), self.schema, item_schema=self.item_schema)
 
     def without_items(self, items: Iterable[str]) -> Self:
         """The same processor without these items; the others move up and keep their order."""
         left_out = {*items}
-        return self._from_spelt(tuple(item for item in self.items.values if item not in left_out), self.schema)
+        kept = tuple(item for item in self.items.values if item not in left_out)
+        return self._from_spelt(kept, self.schema, item_schema=self.item_schema)
 
     def with_context_as(self, kind: Literal["text", "values"]) -> Self:
         """The same processor, for a model that reads a context as words or as values."""
-        parts: Any = self.feature_extractor, self.tokenizer, self.truncation
-        return type(self)(*parts, has_context_as_text=kind == "text", value_spelling=self.value_spelling)
+        return self._with(has_context_as_text=kind == "text")
 
     def with_schema(self, schema: ContextSchema) -> Self:
-        """The same processor of texts, with another schema."""
-        parts: Any = ContextFeatureExtractor(schema.to_dict()), self.tokenizer, self.truncation
-        return type(self)(*parts, has_context_as_text=self.has_context_as_text, value_spelling=self.value_spelling)
+        """The same processor, with another schema of the context."""
+        return self._with(feature_extractor=ContextFeatureExtractor(schema.to_dict()))
+
+    def with_item_schema(self, schema: ContextSchema | None) -> Self:
+        """The same processor, with another schema of the items' features; None: they have none."""
+        return self._with(item_schema=schema.to_dict() if schema is not None else None)
+
+    def _with(self, **changed: Any) -> Self:
+        """The same processor, some of its arguments changed."""
+        kept: dict[str, Any] = {
+            "feature_extractor": self.feature_extractor,
+            "tokenizer": self.tokenizer,
+            "truncation": self.truncation,
+            "has_context_as_text": self.has_context_as_text,
+            "value_spelling": self.value_spelling,
+            "item_schema": self.item_schema,
+        }
+        return type(self)(**{**kept, **changed})
 
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

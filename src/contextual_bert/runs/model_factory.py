@@ -23,9 +23,11 @@ from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertProcessor,
+    ItemLayout,
     count_parameters,
 )
 from contextual_bert.nouns import counted
+from contextual_bert.runs.item_start import give_features, start_with_features
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import check_kind
 from contextual_bert.softmax_over import SoftmaxOver
@@ -133,6 +135,7 @@ def build_model(recipe: Recipe, ready: PreparedData) -> nn.Module:
     model = new_model(recipe, ready)
     if recipe.item_vectors != "random" and not isinstance(model, ItemPopularity):
         start_with_cooccurrence(model, recipe, ready)
+        start_with_features(model)
     return model
 
 
@@ -171,8 +174,30 @@ def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM 
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
+    items, layout = ready.item_features, item_layout_of(recipe, ready)
+    fields |= {"item_features": layout.to_dict()} if layout is not None else {}
     with model_settings_in_words(recipe):
-        return ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields))
+        model = ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields))
+    if items is not None:
+        give_features(model, items, learned_items(ready))
+    return model
+
+
+def item_layout_of(recipe: Recipe, ready: PreparedData) -> ItemLayout | None:
+    """Return the layout of the items' features, None where they have none."""
+    schema, items, task = ready.processor.features_of_items, ready.item_features, recipe.set_task
+    if schema is None or items is None:
+        return None
+    return ItemLayout(
+        schema.layout, num_places=items.value_ids.shape[1], encoder=task.item_encoder, dropout=task.item_dropout
+    )
+
+
+def learned_items(ready: PreparedData) -> Tensor:
+    """Return which items behind the reserved ids the training part has: (items,)."""
+    found = torch.zeros(ready.vocab_size, dtype=torch.bool)
+    found[ready.datasets["train"].input_ids] = True
+    return found[len(ready.processor.items.reserved) :]
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from contextual_bert.training.task_settings import TaskSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from contextual_bert.models import ContextualBertProcessor
+    from contextual_bert.models import ContextualBertProcessor, EncodedItems
 
 DATA_FIELDS = (
     "data",
@@ -118,6 +118,7 @@ class PreparedData:
         leaks: the audit of all columns that could be features, where it was made before some were left out.
         leaking: columns that were left out of the context as leaks.
         part_name: what the evaluated rows are called where they are no part of a split.
+        item_features: of sets, the features of the items of the vocabulary; None: items are names alone.
     """
 
     recipe: Recipe
@@ -130,6 +131,7 @@ class PreparedData:
     leaks: Audit | None = None
     leaking: tuple[str, ...] = ()
     part_name: str | None = None
+    item_features: "EncodedItems | None" = None
 
     @cached_property
     def datasets(self) -> dict[str, Any]:

@@ -255,7 +255,7 @@ class RunTable:
             task = recipe.text_task
             names: dict[str, str | None] = {"second": task.second, "label": task.label}
             return TextTable.of(self.table, text=task.text, **names, customer=customer)
-        policy = recipe.set_task.policy
+        policy = replace(recipe.set_task.policy, keeps_new=recipe.set_task.catalogue is not None)
         return read_sets(
             self.table,
             items=recipe.set_task.items,

@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.data.policies import SetPolicy
 from contextual_bert.errors import ConfigurationError, Message
-from contextual_bert.options import MAIN, SETS, Option, check_declared
+from contextual_bert.options import ITEMS, MAIN, SETS, Option, check_declared
 from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TaskSettings, pipeline_code
+
+ItemEncoding = Literal["sum", "mlp"]
+ITEM_DROPOUT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +27,14 @@ class SetCompletion(TaskSettings):
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
         retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
             so they are candidates no more.
+        catalogue: path of the shop's items, whose columns become features of the items; items that no training set has
+            are known by them.
+        item_exclude: columns of the catalogue that are no features.
+        item_kinds: column of the catalogue -> a kind of feature, or "ignore", where another than the inferred one is
+            meant.
+        item_dropout: how often, in training, an item is left without its own vector, so that features learn to stand
+            for it.
+        item_encoder: "sum" of linear maps, one a feature; "mlp" adds a network that reads the sum.
 
     Raises:
         ConfigurationError: a column that is named twice, or settings that do not go together.
@@ -76,6 +87,51 @@ class SetCompletion(TaskSettings):
             SETS,
         ),
     ] = False
+    catalogue: Annotated[
+        str | None,
+        Option(
+            "Table of the items: its columns become features of theirs, and items that no training set has are known "
+            "by them.",
+            ITEMS,
+            metavar="FILE",
+            form="path",
+            names="table",
+            is_of_data=True,
+        ),
+    ] = None
+    item_exclude: Annotated[
+        tuple[str, ...],
+        Option(
+            "Columns of the catalogue that are no features; repeatable or with commas.",
+            ITEMS,
+            metavar="A,B",
+            is_of_data=True,
+        ),
+    ] = ()
+    item_kinds: Annotated[
+        Mapping[str, str],
+        Option(
+            "Another kind of feature than the inferred one for a column of the catalogue, as --override of inspect; "
+            "repeatable.",
+            ITEMS,
+            name="item-kind",
+            metavar="COLUMN=KIND",
+            is_of_data=True,
+        ),
+    ] = field(default_factory=dict[str, str])
+    item_dropout: Annotated[
+        float,
+        Option(
+            "With --catalogue: how often a training step leaves an item without its own vector, 0 to below 1, so that "
+            "features learn to stand for it.",
+            ITEMS,
+            minimum=0.0,
+        ),
+    ] = ITEM_DROPOUT
+    item_encoder: Annotated[
+        ItemEncoding,
+        Option("With --catalogue: features are added up, or a network reads their sum besides.", ITEMS),
+    ] = "sum"
 
     def __post_init__(self) -> None:
         # A single name is as good as a tuple of it.
@@ -98,6 +154,29 @@ class SetCompletion(TaskSettings):
                 value=True,
                 fix=Message("Name the run with {init_from}, or leave it out.", init_from=...),
             )
+        object.__setattr__(self, "item_exclude", tuple(self.item_exclude))
+        object.__setattr__(self, "item_kinds", dict(self.item_kinds))
+        if self.catalogue is None:
+            self._check_no_features()
+        if not 0 <= self.item_dropout < 1:
+            raise ConfigurationError(
+                "is not allowed",
+                setting="item_dropout",
+                value=self.item_dropout,
+                fix="Give a share, a number from 0 to below 1.",
+            )
+
+    def _check_no_features(self) -> None:
+        """Raise ConfigurationError for a setting of the items' features where no catalogue has some."""
+        plain = {"item_exclude": (), "item_kinds": {}, "item_dropout": ITEM_DROPOUT, "item_encoder": "sum"}
+        for name, value in plain.items():
+            if getattr(self, name) != value:
+                raise ConfigurationError(
+                    "is about the features of items, and no catalogue has some",
+                    setting=name,
+                    value=getattr(self, name),
+                    fix=Message("Name the table of the items with {catalogue}, or leave it out.", catalogue=...),
+                )
 
     @property
     def columns(self) -> tuple[str, ...]:

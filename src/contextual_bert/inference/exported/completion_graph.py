@@ -255,7 +255,7 @@ def lean(model: ContextualBertForMaskedLM) -> ContextualBertForMaskedLM:
 
     The modules of features have numbers for names: torch.export writes the name of a module into Python code.
     """
-    copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
+    copied = copy.deepcopy(model.without_item_features()).cpu().float().eval().requires_grad_(False)
     encoder = copied.bert.context_encoder
     if isinstance(encoder, ContextEncoder):
         modules = [

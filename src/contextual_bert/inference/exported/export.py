@@ -96,7 +96,7 @@ def export_onnx(
     graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()
     with replacing_directory(Path(output), last=RECORD_FILE) as folder:
         write_graphs(graph, folder)
-        model.config.save_pretrained(folder)
+        graph.model.config.save_pretrained(folder)
         pipeline.processor.save_pretrained(folder)
         record = OnnxExport(
             conditioning=model.config.conditioning,
@@ -204,7 +204,7 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
             inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None
         ).last_hidden_state
         asked = hidden[torch.arange(NUM_CHECKED), inputs.position.to(device)]
-        logits: Tensor = model.cls(asked).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
+        logits: Tensor = model.logits_of(asked).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
     if not bool(logits[inputs.permitted].isfinite().all()):
         raise nonfinite_error(model)
     expected = logits.log_softmax(dim=-1)

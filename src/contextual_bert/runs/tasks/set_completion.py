@@ -20,10 +20,12 @@ from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.data import SequenceDataset, SetTable, Split
 from contextual_bert.errors import NAME, DataError, Message
 from contextual_bert.evaluation import Scores, Unscored
-from contextual_bert.inference import CompletionPipeline, encode_sets, score, set_index
+from contextual_bert.inference import Catalogue, CompletionPipeline, encode_sets, score, set_index
+from contextual_bert.inference.item_table import encode_catalogue, infer_item_schema, item_feature_lines
 from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.nouns import agreeing, counted
+from contextual_bert.runs.item_start import settle_values
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
 from contextual_bert.runs.run_schema import check_brought
@@ -37,6 +39,7 @@ from contextual_bert.training.recipe import Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
 FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
+NEW_ITEM = "0, a new item"  # known by its features
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,7 +47,7 @@ class SetCompletionTask(CountedTask):
     """Set completion: the sets of one or more runs, and their models.
 
     Args:
-        recipe, split, origin, remarks, selection, leaks, leaking, part_name: as for ``PreparedData``.
+        recipe, split, origin, remarks, selection, leaks, leaking, part_name, item_features: as for ``PreparedData``.
         processor: vocabulary of the training part, and the schema.
         examples: all sets that were kept.
         learned_items: the items that a finished run learned from, where they are in no part of these data.
@@ -84,7 +87,7 @@ class SetCompletionTask(CountedTask):
         """Return the vocabulary of the training sets; that of the run that is started from, with new items appended."""
         training, start = split.select(examples, "train"), recipe.set_task.init_from
         if known is None or start is None:
-            return {"processor": ContextualBertProcessor.from_items(training.distinct_items(), schema)}, []
+            return _with_catalogue(ContextualBertProcessor.from_items(training.distinct_items(), schema), recipe)
         are_retired, gone = recipe.set_task.retire_missing_items, missing_items(known, examples.values)
         kept = known.without_items(gone) if are_retired and gone else known
         if not kept.items.values:
@@ -196,6 +199,11 @@ class SetCompletionTask(CountedTask):
         """Build a new model, that of ``init_from``, or a baseline."""
         return build_model(recipe, self)
 
+    def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
+        """Return the model; values of items' features that no learned item has are then the mean of their feature."""
+        settle_values(model)
+        return model
+
     def count(self, model: nn.Module) -> int:
         """Return the number of parameters by the paper's rule."""
         return count_counted(model)
@@ -254,6 +262,18 @@ class SetCompletionTask(CountedTask):
         return np.log(np.maximum(1 - of_others, 1e-30)) - own
 
 
+def _with_catalogue(processor: ContextualBertProcessor, recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
+    """Return the processor and, where the recipe names a catalogue, the features of its items; and remarks on them."""
+    task = recipe.set_task
+    if task.catalogue is None:
+        return {"processor": processor}, []
+    shop = Catalogue(task.catalogue, processor.items, reading=recipe.reading)
+    found = infer_item_schema(shop, exclude=task.item_exclude, kinds=task.item_kinds, reading=recipe.reading)
+    whole = processor.with_items(shop.unknown_items).with_item_schema(found.schema)
+    lines = item_feature_lines(found, num_new=len(shop.unknown_items), num_lacking=len(shop.unlisted_items))
+    return {"processor": whole, "item_features": encode_catalogue(shop, found.schema, whole.items)}, lines
+
+
 def _sums_of_sets(dataset: SequenceDataset, shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sum of the shares of each set's different items."""
     rows = np.repeat(np.arange(len(dataset)), dataset.sizes)
@@ -274,4 +294,5 @@ def item_frequencies(
     """
     targets = dataset.input_ids.numpy()[dataset.offsets.numpy()[index] + positions]
     counts = np.bincount(training, minlength=int(targets.max(initial=0)) + 1)
-    return np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]
+    bins = np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]
+    return np.where(counts[targets] == 0, NEW_ITEM, bins)

@@ -1,0 +1,120 @@
+"""Runs whose items have features, from a table of sets and a catalogue to answers."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from contextual_bert.data import SetPolicy
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference import CompletionPipeline
+from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
+from contextual_bert.runs import run
+from contextual_bert.runs.tasks import prepare
+from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import SetCompletion
+
+COLOURS = ("red", "green", "blue", "black")
+MODEL = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+NEW = ("green-new", "blue-new")  # in no set of the training part
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sets of one colour each; the last fifth of the sets, the test part, has new items, too."""
+    folder = tmp_path_factory.mktemp("shop")
+    generator = np.random.default_rng(0)
+    rows = []
+    for number in range(400):
+        colour = COLOURS[number % 4]
+        items = [f"{colour}-{each}" for each in generator.choice(6, 3, replace=False)]
+        if number >= 320 and f"{colour}-new" in NEW:
+            items[0] = f"{colour}-new"
+        rows.append({"items": items, "part": "test" if number >= 320 else "train", "sex": "fm"[number % 2]})
+    parquet.write_table(pa.Table.from_pylist(rows), folder / "sets.parquet")
+    names = [*(f"{colour}-{each}" for colour in COLOURS for each in range(6)), *NEW]
+    catalogue = {
+        "id": names,
+        "colour": [name.partition("-")[0] for name in names],
+        "size": ["s" if index % 2 else "l" for index in range(len(names))],
+        "picture_url": [f"https://shop/{name}.png" for name in names],
+    }
+    parquet.write_table(pa.table(catalogue), folder / "items.parquet")
+    return folder
+
+
+def recipe(data: Path, *, catalogue: bool = True, **task: object) -> Recipe:
+    named = {"catalogue": str(data / "items.parquet")} if catalogue else {}
+    return Recipe(
+        data=str(data / "sets.parquet"),
+        task=SetCompletion(items="items", **named, **task),
+        split_column="part",
+        model=MODEL,
+        training={"num_train_epochs": 25, "eval_strategy": "no"},
+        device="cpu",
+        dtype="float32",
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("runs") / "with"
+    run(recipe(data), output, is_quiet=True)
+    return output
+
+
+def test_new_items_are_proposed_by_their_features(finished: Path) -> None:
+    pipeline = CompletionPipeline.from_pretrained(finished, device="cpu")
+    best = pipeline([{"items": ["green-0", "green-1", "[MASK]"]}], top_k=6)[0]
+    names = [candidate["item"] for candidate in best["slots"][0]["candidates"]]
+    assert "green-new" in names[:5]  # of four others that are not there, and it
+    seen = pipeline([{"items": ["blue-new", "[MASK]"]}], top_k=3)[0]
+    assert all(candidate["item"].startswith("blue") for candidate in seen["slots"][0]["candidates"])
+
+
+def test_new_items_are_scored_and_shown_apart(data: Path, tmp_path: Path) -> None:
+    with_features = run(recipe(data), tmp_path / "with", is_quiet=True)
+    names = {segment.value for segment in with_features.segments if "times in training" in segment.feature}
+    assert "0, a new item" in names
+    assert with_features.asked is not None and with_features.asked.num_scored == with_features.asked.num_all == 240
+
+
+def test_the_training_part_decides_which_items_are_learned(data: Path) -> None:
+    ready = prepare(recipe(data))
+    assert ready.processor.items.values[-2:] == NEW
+    assert ready.processor.features_of_items.names == ("colour", "size")
+    assert any("'picture_url' is no feature" in line for line in ready.remarks)
+    model = ready.build_model(ready.resolve(recipe(data)))
+    is_new = model.bert.embeddings.attributes.is_new
+    assert is_new.nonzero().flatten().tolist() == [27, 28]
+
+
+def test_rare_items_are_new_ones_where_the_catalogue_knows_them(data: Path) -> None:
+    counted = prepare(recipe(data, policy=SetPolicy(min_count=42)))
+    known = counted.processor.items
+    assert len(known.values) == 26
+    learned = counted.datasets["train"].input_ids.unique()
+    assert len(learned) < 24
+
+
+def test_a_run_is_exported_as_a_plain_one(finished: Path, tmp_path: Path) -> None:
+    record = export_onnx(finished, tmp_path / "onnx", top_k=5)
+    assert record["parity"]["max_difference_nats"] < 1e-4
+    query = [{"items": ["green-0", "green-1", "[MASK]"], "context": {"sex": "f"}}]
+    answers = [
+        pipeline.from_pretrained(folder, device="cpu")(query, top_k=5)[0]["slots"][0]["candidates"]
+        for pipeline, folder in ((CompletionPipeline, finished), (OnnxCompletionPipeline, tmp_path / "onnx"))
+    ]
+    assert [each["item"] for each in answers[0]] == [each["item"] for each in answers[1]]
+    np.testing.assert_allclose(*([each["probability"] for each in answer] for answer in answers), rtol=1e-4)
+
+
+def test_settings_of_features_without_a_catalogue_are_refused(data: Path) -> None:
+    for setting in ({"item_exclude": ("size",)}, {"item_kinds": {"size": "ignore"}}, {"item_dropout": 0.2}):
+        with pytest.raises(ConfigurationError) as caught:
+            recipe(data, catalogue=False, **setting)
+        assert caught.value.place.name == next(iter(setting))
+    with pytest.raises(ConfigurationError, match="share"):
+        recipe(data, item_dropout=1.0)
