@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from contextual_bert.baselines.names import SET_BASELINES, baselines_of
 from contextual_bert.options import MAIN
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
@@ -54,9 +55,9 @@ def command(
         typer.Option(
             metavar="A,B",
             rich_help_panel=_COMPARED,
-            help="Baselines: popularity, context_popularity, of sets bag, bag_context; of labelled texts ngrams, cnn, "
-            "bert_concat_word, bert_concat_text, of these and of tags bilstm, of tags bilstm_crf, each without BERT "
-            "with _context too; of any texts bert_context_as_text.",
+            help=f"Baselines of sets: {', '.join(SET_BASELINES)}. Of labelled texts: "
+            f"{', '.join(baselines_of('classification'))}. Of tags: {', '.join(baselines_of('tagging'))}. Of other "
+            f"texts: {', '.join(baselines_of('masked_text'))}.",
         ),
     ] = None,
     seeds: Annotated[

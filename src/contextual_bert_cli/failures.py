@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from contextual_bert_cli import interruption
-from contextual_bert_cli.wording import option_of
+from contextual_bert_cli.wording import option_of, remember_typed
 
 MISTAKE, INTERRUPTED = 2, 130
 DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"
@@ -57,6 +57,11 @@ class Interrupted(KeyboardInterrupt):
 
 class InWords(TyperGroup):
     """The group of all commands: runs one and turns what it raises into a sentence and an exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line, and keep it for messages."""
+        remember_typed(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the module's docstring."""

@@ -19,6 +19,7 @@ from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS, SetCompletion
 from contextual_bert_cli.inputs import checking, one_of
 from contextual_bert_cli.option_values import assigned, number_or_all, split_commas
+from contextual_bert_cli.wording import number_as_typed
 
 # What a recipe is made of, in the order in which commands are printed.
 _SETTINGS = (SetCompletion, *TEXT_TASKS, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)
@@ -166,5 +167,8 @@ def typed(names: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         elif declared.form in ("texts", "pairs"):
             chosen += [part for each in value or () for part in (declared.flag, each)]
         else:
-            chosen += [declared.flag, f"{value:g}" if isinstance(value, float) else str(value)]
+            chosen += [
+                declared.flag,
+                number_as_typed(value, at=declared.flag) if isinstance(value, float) else str(value),
+            ]
     return chosen

@@ -3,9 +3,12 @@
 This is the one place that translates. A message of the library carries its settings and needs no option in it.
 """
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from functools import cache
+from itertools import pairwise
 from typing import cast
 
 # Argument -> option, of what is no field of a recipe.
@@ -23,6 +26,16 @@ _OTHERS: Mapping[str, str] = {
         )
     },
 }
+
+
+_MOST_WHOLE = 1e15  # up to here a whole number of a float is exact and short
+# What was typed: numbers are named as they stand there, "-1" and not the "-1.0" that it is read as.
+_TYPED_WORDS: ContextVar[tuple[str, ...]] = ContextVar("typed words", default=())
+
+
+def remember_typed(words: Sequence[str]) -> None:
+    """Keep the words of a command line, for messages on the numbers in it."""
+    _TYPED_WORDS.set(tuple(words))
 
 
 def in_options(text: str) -> str:
@@ -62,13 +75,13 @@ def option_of(name: str, value: object) -> str:
         taken, is_given = _of_settings().get(name), value is not NAME and value is not ...
         if taken is None or not is_given:
             return in_python(name, value)
-        return f"{taken} {name}={_typed(value)}"
+        return f"{taken} {name}={_typed(value, at=f'{name}=')}"
     if any(value is each for each in (NAME, ..., True, None)) or value == "":
         return option
     if isinstance(value, Mapping):  # NAME=VALUE, one an option
         pairs = cast("Mapping[str, object]", value).items()
-        return " ".join(f"{option} {key}={_typed(each)}" for key, each in pairs) or option
-    return f"{option} {_typed(value)}"
+        return " ".join(f"{option} {key}={_typed(each, at=f'{key}=')}" for key, each in pairs) or option
+    return f"{option} {_typed(value, at=option)}"
 
 
 @cache
@@ -79,7 +92,30 @@ def _options() -> dict[str, str]:
     return {**_OTHERS, **{each.field: each.flag for each in recipe_options().values()}}
 
 
-def _typed(value: object) -> str:
+def number_as_typed(value: float, *, at: str = "") -> str:
+    """Return a number as it was typed, else as people type it: whole ones without decimals, each digit of the others.
+
+    Args:
+        value: the number.
+        at: the option, or the beginning of ``NAME=VALUE``, behind which it may have been typed.
+
+    Example:
+        >>> number_as_typed(-1.0), number_as_typed(2e-5), number_as_typed(0.12345678)
+        ('-1', '2e-05', '0.12345678')
+    """
+    words, joint = _TYPED_WORDS.get(), f"{at.removesuffix('=')}="
+    behind = [word for before, word in pairwise(words) if before == at]
+    for word in (*behind, *(word.removeprefix(joint) for word in words if at and word.startswith(joint))):
+        try:
+            is_it = float(word) == value or (math.isnan(value) and math.isnan(float(word)))
+        except ValueError:
+            continue
+        if is_it:
+            return word
+    return str(int(value)) if float(value).is_integer() and abs(value) < _MOST_WHOLE else repr(value)
+
+
+def _typed(value: object, *, at: str = "") -> str:
     """Return a value as it is typed: bare where a shell needs no quotes, lists with commas."""
     from contextual_bert.errors import shown
 
@@ -87,6 +123,8 @@ def _typed(value: object) -> str:
         return ",".join(str(each) for each in value)
     if isinstance(value, bool | None):
         return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, int | float):
+        return number_as_typed(value, at=at)
     is_bare = isinstance(value, str) and re.fullmatch(r"[\w./@:+-]+", value) is not None
     return str(value) if is_bare else shown(value)
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from contextual_bert.baselines.names import BASELINES
 from contextual_bert.errors import ConfigurationError
 from contextual_bert_cli.failures import INTERRUPTED, LEFT_OUT, MISTAKE, Interrupted, InWords, advice_for
 from contextual_bert_cli.main import app
@@ -203,3 +205,10 @@ def test_what_an_installation_for_exports_lacks_is_a_sentence() -> None:
         advice_for(ModuleNotFoundError("No module named 'contextual_bert.nothing'", name="contextual_bert.nothing"))
         is None
     )
+
+
+def test_the_help_of_compare_lists_every_baseline() -> None:
+    group = typer.main.get_command(app)
+    compare = group.commands["compare"]  # pyright: ignore[reportAttributeAccessIssue]
+    (text,) = [option.help for option in compare.params if option.name == "baselines"]
+    assert {*re.findall(r"\w+", text)} >= {*BASELINES}

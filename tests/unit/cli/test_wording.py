@@ -1,11 +1,14 @@
 """A terminal reads options where the library names Python arguments."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, rendered
 from contextual_bert.training import Recipe, SetCompletion, task_on_texts
+from contextual_bert_cli.main import app
 from contextual_bert_cli.output import remark
 from contextual_bert_cli.wording import option_of
 
@@ -29,10 +32,36 @@ from contextual_bert_cli.wording import option_of
         ("label", "my label", "--label 'my label'"),
         ("--format", "xml", "--format xml"),
         ("num_customers", 9, "num_customers=9"),
+        ("num_train_epochs", 3.0, "--epochs 3"),
+        ("learning_rate", 0.00012345678, "--learning-rate 0.00012345678"),
+        ("num_train_epochs", float("inf"), "--epochs inf"),
     ],
 )
 def test_arguments_become_options(name: str, value: object, expected: str) -> None:
     assert option_of(name, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        (("--epochs", "-1"), "--epochs -1"),
+        (("--epochs=-1",), "--epochs -1"),
+        (("--epochs", "-1.0"), "--epochs -1.0"),
+        (("--epochs", "nan"), "--epochs nan"),
+        (("--epochs", "-1e400"), "--epochs -1e400"),
+        (("--learning-rate", "-2E-5"), "--learning-rate -2E-5"),
+        (("--validation", "2"), "--validation 2"),
+        (("--test", "-.5"), "--test -.5"),
+        (("--set", "weight_decay=-1.0"), "--set weight_decay=-1.0"),
+    ],
+)
+def test_a_number_is_named_as_it_was_typed(typed: tuple[str, ...], named: str, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\ngood,1\nbad,0\n")
+    arguments = ("train", str(table), "--text", "text", "--label", "label", *typed, "--output", str(tmp_path / "run"))
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 2, found.output
+    assert f"{named} " in found.stderr
 
 
 def test_a_value_that_looks_like_an_argument_stays() -> None:
