@@ -7,7 +7,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from contextual_bert.models.item_features import EncodedItems, ItemAttributes
+from contextual_bert.context.forms import missing_context
+from contextual_bert.models.item_features import EncodedItems, ItemAttributes, encode_items
 from contextual_bert.models.masked_lm import ContextualBertForMaskedLM
 
 NO_ID = -1
@@ -65,6 +66,30 @@ def change_items(
     if learned is not None:
         attributes.is_new[attributes.num_reserved :] &= ~learned.to(attributes.is_new)
     return changed
+
+
+def kept_features(model: ContextualBertForMaskedLM, former: Sequence[int]) -> EncodedItems:
+    """Return the features that a model stores of these items; of a new one nothing is known.
+
+    Args:
+        model: whose items have features.
+        former: for each item the id that it has; ``NO_ID`` where it is new.
+    """
+    attributes = _attributes(model)
+    features = attributes.layout.features
+    index = torch.as_tensor(former, device=attributes.value_ids.device)
+    lacking = encode_items(features, missing_context(features, 1))
+    width = attributes.value_ids.shape[1] - lacking.value_ids.shape[1]
+    names = [feature.name for feature in attributes.layout.vectors]
+
+    def of_items(stored: Tensor, missing: Tensor) -> Tensor:
+        return torch.cat([stored, missing.to(stored)])[index]  # -1 is the last row
+
+    return EncodedItems(
+        of_items(attributes.value_ids, torch.nn.functional.pad(lacking.value_ids, (0, width))),
+        of_items(attributes.value_weights, torch.nn.functional.pad(lacking.value_weights, (0, width))),
+        {name: of_items(stored, lacking.vectors[name]) for name, stored in zip(names, attributes.vectors, strict=True)},
+    )
 
 
 ATTRIBUTES = "attributes"  # the name of the module that has the features

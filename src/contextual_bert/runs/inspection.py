@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 from rich.box import HORIZONTALS
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextual_bert.context import ContextSchema, InferredSchema
+from contextual_bert.context import ContextSchema, InferredSchema, Vocabulary
 from contextual_bert.context.infer import ColumnNote, SchemaSettings, infer_features
 from contextual_bert.context.kinds import KINDS
 from contextual_bert.context.row_numbers import clock_of
@@ -25,8 +25,10 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, in_message, joined
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
+from contextual_bert.models.reserved_items import RESERVED_ITEMS
 from contextual_bert.nouns import counted
 from contextual_bert.places import TablePlace
+from contextual_bert.runs.catalogue_reading import catalogue_features
 from contextual_bert.runs.prepared_data import make_split
 from contextual_bert.runs.run_schema import (
     alike_values,
@@ -59,6 +61,7 @@ class Inspection:
         basis: the sentences that say which rows the features were found in.
         faults: what should be looked at before training.
         is_split: the table can be split as ``train`` would.
+        items: what the catalogue says of the items, where one is named.
 
     Example:
         >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
@@ -74,6 +77,7 @@ class Inspection:
     basis: tuple[str, ...]
     faults: tuple[str, ...]
     is_split: bool = True
+    items: InferredSchema | None = None
 
     def lines(self) -> list[str]:
         """Everything but the table of columns, a sentence a line."""
@@ -87,14 +91,24 @@ class Inspection:
 
     def to_rich(self) -> Group:
         """For a terminal: the sentences, and a row a column of the table."""
-        table = Table("column", "kind", "distinct", "missing", "how, or why it was left out", box=HORIZONTALS)
-        for note in self.notes:
-            missing = f"{note.missing / max(1, self.num_rows):.1%}"
-            cells = (note.column, note.kind or "left out", f"{note.distinct:,}", missing, _untold(note))
-            table.add_row(*(Text(cell) for cell in cells))
-        for column in table.columns[2:4]:
-            column.justify = "right"
-        return Group(*(Text(line) for line in self.lines()), Text(), table)
+        shown: list[RenderableType] = [_columns_table(self.notes, num_rows=self.num_rows)]
+        if self.items is not None:
+            found = _columns_table(self.items.notes, num_rows=None)
+            found.title, found.title_justify = "Columns of the catalogue", "left"
+            shown += [Text(), found]
+        return Group(*(Text(line) for line in self.lines()), Text(), *shown)
+
+
+def _columns_table(notes: Iterable[ColumnNote], *, num_rows: int | None) -> Table:
+    """Return a row a column; the share of missing values where the number of rows is known."""
+    table = Table("column", "kind", "distinct", "missing", "how, or why it was left out", box=HORIZONTALS)
+    for note in notes:
+        missing = f"{note.missing / max(1, num_rows):.1%}" if num_rows is not None else f"{note.missing:,}"
+        cells = (note.column, note.kind or "left out", f"{note.distinct:,}", missing, _untold(note))
+        table.add_row(*(Text(cell) for cell in cells))
+    for column in table.columns[2:4]:
+        column.justify = "right"
+    return table
 
 
 def _untold(note: ColumnNote) -> str:
@@ -151,8 +165,12 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
         overrides=overrides,
         left_out=tuple(left_out),
     )
+    items, item_lines = None, list[str]()
     if isinstance(examples, SetTable):
-        look = look_at_sets(split.select(examples, "train") if split is not None else examples)
+        look = look_at_sets(training)
+        if recipe.set_task.catalogue is not None:
+            learned = Vocabulary(training.distinct_items(), reserved=RESERVED_ITEMS)
+            _, items, item_lines = catalogue_features(recipe.set_task, learned, reading=recipe.reading)
     else:
         look = look_at_texts(table, recipe, split, has_tokens=has_tokens)
     faults = [*look.faults]
@@ -172,7 +190,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
         is_split=split is not None,
         notes=(*noted_leaks(found.notes, leaking), *varying),
         num_rows=len(training),
-        reading=(*rows.lines(), *examples.lines(), *look.lines),
+        reading=(*rows.lines(), *examples.lines(), *look.lines, *item_lines),
         basis=(sentence, *by_time_lines(recipe, found, training.table, overrides, split=split)),
         faults=(
             *faults,
@@ -180,6 +198,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
             *found.warnings(),
             *alike_values(found.schema, training.table),
         ),
+        items=items,
     )
 
 

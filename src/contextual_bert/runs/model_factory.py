@@ -26,6 +26,7 @@ from contextual_bert.models import (
     ItemLayout,
     count_parameters,
 )
+from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
 from contextual_bert.nouns import counted
 from contextual_bert.runs.item_start import give_features, start_with_features
 from contextual_bert.runs.prepared_data import PreparedData
@@ -296,6 +297,8 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
             value=recipe.model[differing[0]],
             fix="Leave it out.",
         )
+    if model.config.item_features is not None:
+        return _with_items_of(recipe, ready, model, start=start)
     if recipe.set_task.retire_missing_items:
         known = ContextualBertProcessor.from_pretrained(start).items
         ids = [known.id_of_value(item) for item in ready.processor.items.values]
@@ -303,6 +306,34 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
     if len(ready.processor.items) > model.config.vocab_size:
         model.resize_token_embeddings(len(ready.processor.items))
     return model
+
+
+def _with_items_of(
+    recipe: Recipe, ready: PreparedData, model: ContextualBertForMaskedLM, *, start: str
+) -> ContextualBertForMaskedLM:
+    """Return the model of a run whose items have features, with the items of these data.
+
+    Items of the training part get vectors of their own, which start where the features put them.
+
+    Raises:
+        ConfigurationError: the recipe asks for another encoder of the features.
+    """
+    known, layout = ContextualBertProcessor.from_pretrained(start).items, model.config.item_layout
+    task = recipe.set_task
+    if task.catalogue is not None and layout is not None:
+        if task.item_encoder != layout.encoder:
+            raise ConfigurationError(
+                f"cannot change in a run that starts from {start}, which has {layout.encoder!r}",
+                setting="item_encoder",
+                value=task.item_encoder,
+                fix="Give the same.",
+            )
+        model.config.item_features = {**layout.to_dict(), "dropout": task.item_dropout}
+    names = ready.processor.items.values
+    ids = [NO_ID if (number := known.id_of_value(name)) is None else number for name in names]
+    former = [*range(len(known.reserved)), *ids]
+    items = ready.item_features if ready.item_features is not None else kept_features(model, ids)
+    return change_items(model, former, items, learned=learned_items(ready))
 
 
 def keep_rows(model: ContextualBertForMaskedLM, ids: Sequence[int]) -> None:

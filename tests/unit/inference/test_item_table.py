@@ -6,7 +6,8 @@ import pytest
 from contextual_bert.context import Vocabulary
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.item_table import encode_catalogue, infer_item_schema, item_feature_lines
+from contextual_bert.inference.item_schema import infer_item_schema, item_feature_lines
+from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.models import RESERVED_ITEMS
 
 ITEMS = ["coat", "hat", "bag", "belt"]

@@ -6,12 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import torch
+from rich.console import Console
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
 from contextual_bert.runs import run
+from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.tasks import prepare
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import SetCompletion
@@ -118,3 +121,85 @@ def test_settings_of_features_without_a_catalogue_are_refused(data: Path) -> Non
         assert caught.value.place.name == next(iter(setting))
     with pytest.raises(ConfigurationError, match="share"):
         recipe(data, item_dropout=1.0)
+
+
+def started(data: Path, finished: Path, folder: Path, *, catalogue: bool = True, **task: object) -> Recipe:
+    """The recipe of a run that goes on from the finished one, on sets that have a new item, and with one more item."""
+    rows = [{"items": ["blue-new", "blue-1", "scarf"], "part": "train", "sex": "f"}] * 8
+    rows += [{"items": ["blue-new", "blue-2"], "part": "test", "sex": "f"}] * 4
+    parquet.write_table(pa.Table.from_pylist(rows), folder / "next.parquet")
+    table = parquet.read_table(data / "items.parquet")
+    more = {"id": ["scarf", "red-new"], "colour": ["red", "red"], "size": ["s", "l"], "picture_url": ["a", "b"]}
+    parquet.write_table(pa.concat_tables([table, pa.table(more)]), folder / "items.parquet")
+    named = {"catalogue": str(folder / "items.parquet")} if catalogue else {}
+    return Recipe(
+        data=str(folder / "next.parquet"),
+        task=SetCompletion(items="items", init_from=str(finished), **named, **task),
+        split_column="part",
+        training={"num_train_epochs": 1, "eval_strategy": "no"},
+        device="cpu",
+        dtype="float32",
+    )
+
+
+@pytest.mark.parametrize("catalogue", [True, False])
+def test_a_run_that_goes_on_gives_new_items_vectors_of_their_own(
+    data: Path, finished: Path, tmp_path: Path, catalogue: bool
+) -> None:
+    recipe = started(data, finished, tmp_path, catalogue=catalogue)
+    ready = prepare(recipe)
+    before = CompletionPipeline.from_pretrained(finished, device="cpu")
+    model = ready.build_model(ready.resolve(recipe)).eval()
+    names, known = ready.processor.items.values, before.processor.items.values
+    assert names[: len(known)] == known
+    assert set(names[len(known) :]) == ({"scarf", "red-new"} if catalogue else {"scarf"})
+    ids, rows = (
+        [ready.processor.items.id_of(name) for name in ("blue-new", "scarf")],
+        [before.processor.items.id_of("blue-new")],
+    )
+    is_new = model.bert.embeddings.attributes.is_new
+    assert not is_new[ids[0]] and not is_new[ids[1]]  # both are in the training part
+    assert int(is_new.sum()) == 1 + catalogue  # green-new, and red-new where it is known
+    query = ready.processor(items=[["blue-1", "[MASK]"]])["input_ids"]
+    with torch.no_grad():
+        asked, answered = before.model(input_ids=query).logits, model(input_ids=query).logits
+    torch.testing.assert_close(answered[:, : len(known) + 3], asked)
+    torch.testing.assert_close(answered[:, ids[0]], asked[:, rows[0]])  # it starts where its features put it
+
+
+def test_a_run_that_goes_on_keeps_its_features(data: Path, finished: Path, tmp_path: Path) -> None:
+    recipe = started(data, finished, tmp_path, item_dropout=0.3)
+    run(recipe, tmp_path / "on", is_quiet=True)
+    config = CompletionPipeline.from_pretrained(tmp_path / "on", device="cpu").model.config
+    assert config.item_layout.dropout == 0.3
+    for setting in ({"item_exclude": ("size",)}, {"item_kinds": {"size": "ignore"}}, {"item_encoder": "mlp"}):
+        with pytest.raises(ConfigurationError) as caught:
+            wrong = started(data, finished, tmp_path, **setting)
+            ready = prepare(wrong)
+            ready.build_model(ready.resolve(wrong))
+        assert caught.value.place.name == next(iter(setting))
+
+
+def test_items_that_are_retired_leave_with_their_features(data: Path, finished: Path, tmp_path: Path) -> None:
+    recipe = started(data, finished, tmp_path, catalogue=False, retire_missing_items=True)
+    ready = prepare(recipe)
+    model = ready.build_model(ready.resolve(recipe))
+    assert set(ready.processor.items.values) == {"blue-new", "blue-1", "scarf"}
+    assert model.config.vocab_size == 6 == len(model.bert.embeddings.attributes.is_new)
+
+
+def test_a_run_without_features_cannot_go_on_with_some(data: Path, tmp_path: Path) -> None:
+    run(recipe(data, catalogue=False), tmp_path / "plain", is_quiet=True)
+    with pytest.raises(ConfigurationError, match="was trained without") as caught:
+        prepare(started(data, tmp_path / "plain", tmp_path))
+    assert caught.value.place.name == "catalogue"
+
+
+def test_inspection_shows_the_columns_of_the_catalogue(data: Path) -> None:
+    found = inspect_table(recipe(data))
+    assert found.items is not None
+    assert found.items.schema.names == ("colour", "size")
+    console = Console(record=True, width=120)
+    console.print(found.to_rich())
+    assert "Columns of the catalogue" in console.export_text()
+    assert any("2 of the catalogue are in no training set" in line for line in found.lines())

@@ -18,13 +18,14 @@ from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.data import SequenceDataset, SetTable, Split
-from contextual_bert.errors import NAME, DataError, Message
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.inference import Catalogue, CompletionPipeline, encode_sets, score, set_index
-from contextual_bert.inference.item_table import encode_catalogue, infer_item_schema, item_feature_lines
+from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.nouns import agreeing, counted
+from contextual_bert.runs.catalogue_reading import catalogue_features
 from contextual_bert.runs.item_start import settle_values
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
@@ -97,7 +98,8 @@ class SetCompletionTask(CountedTask):
                 fix=Message("Train without {init_from}, or name the column of its items.", init_from=NAME),
             )
         lines = item_lines(known, training.values, gone, are_retired=are_retired, run=start, file=recipe.data)
-        return {"processor": kept.with_items(training.distinct_items())}, lines
+        own, told = _with_catalogue_of_run(kept.with_items(training.distinct_items()), recipe)
+        return own, [*lines, *told]
 
     @classmethod
     def load_model(cls, directory: Path, recipe: Recipe) -> tuple[ContextualBertProcessor, Any]:
@@ -267,11 +269,38 @@ def _with_catalogue(processor: ContextualBertProcessor, recipe: Recipe) -> tuple
     task = recipe.set_task
     if task.catalogue is None:
         return {"processor": processor}, []
-    shop = Catalogue(task.catalogue, processor.items, reading=recipe.reading)
-    found = infer_item_schema(shop, exclude=task.item_exclude, kinds=task.item_kinds, reading=recipe.reading)
+    shop, found, lines = catalogue_features(task, processor.items, reading=recipe.reading)
     whole = processor.with_items(shop.unknown_items).with_item_schema(found.schema)
-    lines = item_feature_lines(found, num_new=len(shop.unknown_items), num_lacking=len(shop.unlisted_items))
     return {"processor": whole, "item_features": encode_catalogue(shop, found.schema, whole.items)}, lines
+
+
+def _with_catalogue_of_run(processor: ContextualBertProcessor, recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
+    """Return the same as ``_with_catalogue`` where a run is gone on from, whose features of items stay as they are.
+
+    Raises:
+        ConfigurationError: a catalogue, and a run that knows no features of items, or another encoder than its own.
+    """
+    task, schema = recipe.set_task, processor.features_of_items
+    if task.catalogue is None:
+        return {"processor": processor}, []
+    if schema is None:
+        raise ConfigurationError(
+            f"has features of items, and {task.init_from} was trained without",
+            setting="catalogue",
+            value=task.catalogue,
+            fix=Message("Train without {init_from}, or leave the catalogue out.", init_from=NAME),
+        )
+    for name in ("item_exclude", "item_kinds"):
+        if getattr(task, name):
+            raise ConfigurationError(
+                f"is about which features there are, and {task.init_from} brings them",
+                setting=name,
+                value=getattr(task, name),
+                fix="Leave it out.",
+            )
+    shop = Catalogue(task.catalogue, processor.items, reading=recipe.reading)
+    whole = processor.with_items(shop.unknown_items)
+    return {"processor": whole, "item_features": encode_catalogue(shop, schema, whole.items)}, []
 
 
 def _sums_of_sets(dataset: SequenceDataset, shares: NDArray[np.float64]) -> NDArray[np.float64]:
