@@ -140,7 +140,7 @@ def difference_tables(rows: Sequence[ComparisonRow], *, reference: str, num_resa
             )
             for row in others
         ]
-        columns = ("method", *(metric_of(key).heading for key in keys))
+        columns = ("method", *(metric_of(key).gap_heading for key in keys))
         tables.append(Table(f"Difference to {reference}{ending}", columns, tuple(cells)))
     return tables
 

@@ -171,7 +171,7 @@ class FeatureImportances(JsonText):
         ]
         rows += [(name, CANNOT_BE_TOLD, "") for name in self.constant]
         replaced = "permuted" if self.replaced_by == "permute" else "missing"
-        columns = (replaced, f"rise of {loss.heading}", f"change of {recall.heading}")
+        columns = (replaced, f"rise of {loss.gap_heading}", f"change of {recall.gap_heading}")
         return Table("Without each feature", columns, tuple(rows))
 
 

@@ -7,7 +7,7 @@ was predicted in `label_predictions` and `answer_predictions`.
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,21 @@ class Metric:
     def heading(self) -> str:
         """Label with the unit in brackets."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    @property
+    def gap_unit(self) -> str:
+        """Unit of a difference: of two percentages it is in points, for a percent of the smaller one is another number.
+
+        Example:
+            >>> metric_of("accuracy_percent").gap_unit, metric_of("cross_entropy_nats").gap_unit
+            ('points', 'nats')
+        """
+        return "points" if self.unit == "%" else self.unit
+
+    @property
+    def gap_heading(self) -> str:
+        """Label with the unit of a difference in brackets."""
+        return replace(self, unit=self.gap_unit).heading
 
     def range(self, num_items: int | None = None) -> tuple[float, float]:
         """Return the smallest and the largest possible value, where so many items are ranked."""

@@ -312,7 +312,7 @@ def signed_words(gap: Interval, metric: Metric) -> str:
         >>> signed_words(Interval(0.5, 0.4, 0.6, 0.05, 90, 30), metric_of("cross_entropy_nats"))
         '+0.5000 [+0.4000, +0.6000] nats'
     """
-    return f"{_signed(gap, metric)} {metric.unit}".strip()
+    return f"{_signed(gap, metric)} {metric.gap_unit}".strip()
 
 
 def findings(
@@ -378,7 +378,7 @@ def _about_order(paired: PairedRuns, even: PairedRuns, key: str) -> list[str]:
     ranked, metric = even.ranked("method", "baseline", key=key), metric_of(key)
     if len(ranked) < 2:
         return []
-    digits, unit = (3, "nats") if key == CROSS_ENTROPY else (metric.digits, "percentage points")
+    digits, unit = 3 if key == CROSS_ENTROPY else metric.digits, metric.gap_unit and f" in {metric.gap_unit}"
     values = {name: f"{_named(name, even)} {even.mean(name, key):.{digits}f}" for name in ranked}
     steps = [values[ranked[0]]]
     steps += [
@@ -389,8 +389,7 @@ def _about_order(paired: PairedRuns, even: PairedRuns, key: str) -> list[str]:
     on_seeds = f" on the seeds that all methods have ({kept})" if len(even.runs) < len(paired.runs) else ""
     label = "cross-entropy" if key == CROSS_ENTROPY else metric.label
     return [
-        f"By {label}{on_seeds}: {', '.join(steps)}. In brackets: difference to the row before in {unit}, with its "
-        "interval."
+        f"By {label}{on_seeds}: {', '.join(steps)}. In brackets: difference to the row before{unit}, with its interval."
     ]
 
 

@@ -140,7 +140,7 @@ GOLDEN = """## Comparison on 2 masked positions of 2 sets, 2 customers
 
 **Difference to none**
 
-| method | CE (nats) | recall@1 (%) | MRR |
+| method | CE (nats) | recall@1 (points) | MRR |
 | :-- | --: | --: | --: |
 | oracle | -0.3466 [-0.6931, +0.0000] p = 0.500 | \
 +50.00 [+0.00, +100.00] p = 0.500 | +0.3750 [+0.0000, +0.7500] p = 0.500 |

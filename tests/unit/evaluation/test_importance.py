@@ -174,7 +174,7 @@ GOLDEN = """## What the model takes from each feature: 2 masked positions of 2 s
 
 **Without each feature**
 
-| permuted | rise of CE (nats) | change of recall@1 (%) |
+| permuted | rise of CE (nats) | change of recall@1 (points) |
 | :-- | --: | --: |
 | all features | +0.3466 [+0.0000, +0.6931] p = 0.500 | -50.00 [-100.00, +0.00] p = 0.500 |
 | country | +0.3466 [+0.0000, +0.6931] p = 1.000 | -50.00 [-100.00, +0.00] p = 1.000 |

@@ -239,14 +239,14 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 
 **Difference to none**
 
-| method | accuracy (%) | macro F1 (%) | MAE | RMSE |
+| method | accuracy (points) | macro F1 (points) | MAE | RMSE |
 | :-- | --: | --: | --: | --: |
 | film | +50.00 [+0.00, +100.00] p = 0.500 | +66.67 [+0.00, +100.00] p = 0.500 | \
 -0.5000 [-1.0000, +0.0000] p = 0.500 | -0.7071 [-1.0000, +0.0000] p = 0.500 |
 
 **Difference to none: loss and ranks**
 
-| method | CE (nats) | recall@1 (%) | MRR |
+| method | CE (nats) | recall@1 (points) | MRR |
 | :-- | --: | --: | --: |
 | film | +0.0000 [+0.0000, +0.0000] p = 1.000 | +0.00 [+0.00, +0.00] p = 1.000 | \
 +0.0000 [+0.0000, +0.0000] p = 1.000 |

@@ -357,7 +357,7 @@ def test_values_of_fewer_than_ten_customers_are_shown_together_or_not_at_all() -
         ("all", 60),
     ]
     assert report.num_suppressed == 6
-    note = "6 values of fewer than 10 customers are shown together, or left out where they have fewer together."
+    note = "6 values of fewer than 10 customers are shown together, or left out where all of them have fewer together."
     console = Console(record=True, width=200, file=io.StringIO())
     console.print(report.to_rich())
     for text in (report.to_json(), report.to_markdown(), console.export_text()):

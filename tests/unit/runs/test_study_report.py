@@ -190,7 +190,7 @@ def test_labels_are_judged_by_what_people_count() -> None:
     predicted = {"none": [1] * 8, "film": [0, 1] * 4, "concat": [0] * 8}
     first, second = findings(labelled_runs(predicted, [0] * 8, ("B-place", "O")), {})
     assert first.startswith("By entity F1: `concat` 100.00, `film` 66.67 (-33.33 [")
-    assert "`none` 0.00 (-66.67 [" in first and "percentage points" in first
+    assert "`none` 0.00 (-66.67 [" in first and "the row before in points," in first
     assert second.startswith("By cross-entropy: ")
     alone = labelled_runs({"none": [1] * 8}, [0] * 8, ("B-place", "O"))
     assert findings(alone, {}) == []
@@ -296,7 +296,7 @@ def test_a_few_items_that_carry_a_metric_are_named() -> None:
     assert "Recall@1 is 2.78% without them and 10.00% over all." in carried
     assert "difference in CE of `global_state_update` to `none` (-0.1500 [" in by_entropy
     assert "difference in recall@1 of `global_state_update` to `none` (+7.50 [" in by_recall
-    assert by_recall.endswith("without 'hat', 'coat', 'shoe' it is +0.00 [+0.00, +0.00] %.")
+    assert by_recall.endswith("without 'hat', 'coat', 'shoe' it is +0.00 [+0.00, +0.00] points.")
     spread = found_items({GSU: number % 2 == 0, "none": number % 10 == 0})
     assert not any(line.startswith("3 items") for line in findings(PairedRuns(spread, num_items=100), recipes, few=few))
 
