@@ -24,6 +24,7 @@ from transformers import PreTrainedTokenizerFast
 
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.context import ContextSchema
+from contextual_bert.context.infer import numbers_of_customers
 from contextual_bert.data import Split
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
 from contextual_bert.manifest import check_manifest
@@ -110,14 +111,6 @@ def customers_of_words(rows: Sequence[set[str]], customers: NDArray[np.int64] | 
     return Counter(word for words in rows for word in words)
 
 
-def customer_codes(customers: pa.ChunkedArray | None) -> NDArray[np.int64] | None:
-    """Return a number for the customer of each text, None where each text is one of its own."""
-    if customers is None:
-        return None
-    codes: Any = customers.combine_chunks().dictionary_encode().indices.fill_null(-1)
-    return codes.to_numpy().astype(np.int64)
-
-
 def word_tokenizer(words: Sequence[str], *, max_length: int = MOST_TOKENS) -> PreTrainedTokenizerFast:
     """Return a tokenizer whose tokens are whole words; each other word is [UNK].
 
@@ -143,7 +136,7 @@ def processor_of_words(
     schema: ContextSchema | None,
     *,
     min_customers: int,
-    customers: pa.ChunkedArray | None = None,
+    customers: NDArray[np.int64] | None = None,
 ) -> ContextualBertProcessor:
     """Return a processor whose tokens are the frequent words of training texts.
 
@@ -151,10 +144,10 @@ def processor_of_words(
         columns: the texts, or lists of words, and second texts.
         schema: the features of the context.
         min_customers: the fewest customers of a word.
-        customers: of each text; None: each is one of its own.
+        customers: (texts,) number of the customer of each text; None: each text is one of its own.
     """
     texts = [" ".join(map(_text, cells)) for cells in zip(*(each.to_pylist() for each in columns), strict=True)]
-    words = frequent_words(texts, min_customers=min_customers, customers=customer_codes(customers))
+    words = frequent_words(texts, min_customers=min_customers, customers=customers)
     extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
     return ContextualBertProcessor(extractor, word_tokenizer(words))
 
@@ -302,10 +295,13 @@ def checkpoint_digest(checkpoint: str) -> str | None:
     return total.hexdigest() if files else None
 
 
-def customers_of_texts(recipe: Recipe, table: pa.Table, split: Split) -> pa.ChunkedArray | None:
-    """Return the customer of each text of the training part, None where the table names none."""
-    found = customers_in(recipe, table, split)
-    return table.column(found) if isinstance(found, str) else found
+def customers_of_texts(recipe: Recipe, table: pa.Table, split: Split) -> NDArray[np.int64] | None:
+    """Return the number of the customer of each text of the training part, None where the table names none.
+
+    Raises:
+        DataError: a customer that cannot be a name.
+    """
+    return numbers_of_customers(customers_in(recipe, table, split), table)
 
 
 def word_lines(ready: TextData) -> list[str]:

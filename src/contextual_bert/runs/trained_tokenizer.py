@@ -7,12 +7,14 @@ hold nothing of single persons (docs/decisions/024-values-of-single-customers.md
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from contextual_bert.models.tokenization import mark_ends
-from contextual_bert.runs.text_starts import customer_codes, customers_of_words
+from contextual_bert.runs.text_starts import customers_of_words
 
 DEFAULT_VOCAB_SIZE = 8_000
 DEFAULT_LENGTH = 256
@@ -24,7 +26,7 @@ def trained_tokenizer(
     *,
     vocab_size: int,
     min_customers: int,
-    customers: pa.ChunkedArray | None = None,
+    customers: NDArray[np.int64] | None = None,
     max_length: int = DEFAULT_LENGTH,
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer on texts: byte-level byte-pair encoding, as GPT-2's.
@@ -33,7 +35,7 @@ def trained_tokenizer(
         column: the texts.
         vocab_size: tokens at most.
         min_customers: the fewest customers of a word that teaches pieces.
-        customers: of each text; None: each is one of its own.
+        customers: (texts,) number of the customer of each text; None: each text is one of its own.
         max_length: tokens that a model reads at once.
 
     Reference:
@@ -49,7 +51,7 @@ def trained_tokenizer(
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     rows = [[word for word, _ in backend.pre_tokenizer.pre_tokenize_str(text)] for text in column.to_pylist()]
-    several = customers_of_words([{*words} for words in rows], customer_codes(customers))
+    several = customers_of_words([{*words} for words in rows], customers)
     counts = Counter(word for words in rows for word in words if several[word] >= min_customers)
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +243,11 @@ def test_a_run_that_writes_is_no_run_of_hidden_words(runs: dict[str, Path]) -> N
     for command, asked in (("sample", []), ("predict", ["--text", "a"])):
         result = CliRunner().invoke(app, [command, str(runs["none"]), *asked])
         assert result.exit_code == 2 and "contextual-bert generate" in result.stderr
+
+
+def test_the_epochs_of_a_new_model_follow_from_its_own_batch(table: Path) -> None:
+    new = replace(recipe(table, conditioning="none"), training={})
+    ready = prepare(new)
+    chosen, steps = ready.default_training(new), len(ready.datasets["train"]) / 16
+    assert chosen["per_device_train_batch_size"] == 16
+    assert chosen["num_train_epochs"] == math.ceil(200 / math.ceil(steps))  # the 200 steps of a small table, no more

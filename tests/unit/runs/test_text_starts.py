@@ -1,5 +1,6 @@
 """Runs on texts without a checkpoint: the words of the training texts are the tokens."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from contextual_bert.baselines.names import TEXT_BASELINES, WITHOUT_BERT
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
 from contextual_bert.runs.registry import check_recipe, training_of
-from contextual_bert.runs.text_starts import frequent_words, word_tokenizer
+from contextual_bert.runs.text_starts import customers_of_texts, frequent_words, word_tokenizer
 from contextual_bert.training import Classification, MaskedText, QuestionAnswering, Recipe, task_on_texts
 
 NUM_ROWS = 120
@@ -155,3 +156,12 @@ def test_no_frequent_word_is_said(table: Path) -> None:
 def test_a_look_at_texts_needs_no_checkpoint(table: Path) -> None:
     found = inspect_table(recipe_of(table, "ngrams"))
     assert any(line.startswith("words a text: 4 to 4") for line in found.reading)
+
+
+def test_a_customer_in_two_spellings_is_one(table: Path) -> None:
+    ready = prepare(recipe_of(table, "ngrams"))
+    names = ["Zo\u00eb", "Zoe\u0308", "7", None, None]
+    texts = pa.table({"text": ["a", "b", "c", "d", "e"], "writer": names})
+    found = customers_of_texts(replace(ready.recipe, customer="writer"), texts, ready.split)
+    assert found is not None
+    assert found[0] == found[1] != found[2] and found[3] == found[4] not in found[:3]

@@ -1,12 +1,13 @@
 """Tokenizers that the training texts teach: every text can be read, and no word of a single customer is a piece."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from contextual_bert.runs.trained_tokenizer import trained_tokenizer
 
 TEXTS = pa.chunked_array([["the red coat of Zebedee", "the red hat", "a red Zebedee", "the coat"] * 3])
-WRITERS = pa.chunked_array([["ann", "bob", "ann", "cem"] * 3])
+WRITERS = np.array([0, 1, 0, 2] * 3)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.runs.text_starts import customers_of_texts
 from contextual_bert.runs.trained_tokenizer import DEFAULT_LENGTH, DEFAULT_VOCAB_SIZE, trained_tokenizer
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
-from contextual_bert.training.defaults import text_epochs
 from contextual_bert.training.objectives import CausalObjective
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import CausalText
@@ -83,13 +82,10 @@ class CausalTextTask(CountedTask, TextModelTask):
         extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
         return ContextualBertProcessor(extractor, tokenizer)
 
-    def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
+    def usual_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings of texts, or of what starts from nothing."""
-        usual = super().default_training(recipe)
-        if recipe.task.checkpoint_to_start_from is not None:
-            return usual
-        chosen = {**usual, **NEW_TRAINING}
-        return {**chosen, **text_epochs(len(self.datasets["train"]), usual=chosen, given=recipe.training)}
+        is_new = recipe.task.checkpoint_to_start_from is None
+        return {**super().usual_training(recipe), **(NEW_TRAINING if is_new else {})}
 
     def encode_rows(self, table: pa.Table) -> EncodedTexts:
         """Encode the texts of a table whole: they are read in windows."""

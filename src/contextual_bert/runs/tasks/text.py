@@ -309,9 +309,13 @@ class TextModelTask(TextData, Task):
             return super().held_out_lines()
         return seen_lines(self.recipe.text_task.checkpoint, self.split, part)
 
+    def usual_training(self, recipe: Recipe) -> Mapping[str, Any]:
+        """Return the settings of a large table: those of a pretrained BERT, or of what starts from nothing."""
+        return {**TRAINING, **OWN_TRAINING.get(recipe.conditioning, {})}
+
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
-        """Return the settings that fit a pretrained BERT, or what starts from nothing."""
-        usual = {**TRAINING, **OWN_TRAINING.get(recipe.conditioning, {})}
+        """Return the usual settings, with more epochs where the table is small."""
+        usual = self.usual_training(recipe)
         epochs = text_epochs(len(self.datasets["train"]), usual=usual, given=recipe.training)
         return {**usual, **epochs}
 
