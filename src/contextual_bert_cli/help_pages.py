@@ -13,7 +13,7 @@ from contextual_bert_cli.failures import InWords
 # In the order of ``--help``.
 COMMANDS = (
     *("inspect", "split", "train", "evaluate", "importance", "complete", "explain", "export", "serve"),
-    *("compare", "predict", "sample", "generate", "parameters", "world"),
+    *("compare", "predict", "sample", "generate", "parameters", "catalogue", "world"),
 )
 _REST = "Options"
 

@@ -184,7 +184,13 @@ class BaseCompletionPipeline(ABC):
 
     def asked(self, request: Request) -> ConstraintInput:
         """Return the input of the constraints for a query."""
-        return ConstraintInput(self.processor.items, request.items, self.catalogue, can_repeat=self._over == "items")
+        return ConstraintInput(
+            self.processor.items,
+            request.items,
+            self.catalogue,
+            can_repeat=self._over == "items",
+            removed_items=self.processor.removed_items,
+        )
 
     def fill(
         self,

@@ -3,6 +3,7 @@
 It knows ids, names and columns; which item may be proposed is for `constraints.py` to say. Not in the paper.
 """
 
+import copy
 import math
 import re
 import threading
@@ -36,6 +37,7 @@ from contextual_bert.inference.catalogue_columns import (
     with_prices,
     with_stock,
 )
+from contextual_bert.nouns import counted
 
 _NO_LETTER = re.compile(r"[\W_]+")
 
@@ -56,6 +58,7 @@ class Catalogue:
             dates of text, and the values that stand for a missing one. Default: ``ReadSettings()``.
         id_column: the column of item names; default: ``id`` or ``item``, else the one that holds most items
             of the model.
+        needs_known: whether a table without an item of the model is refused as one of another shop.
 
     Raises:
         SchemaError, UnknownNameError: no column of names, or a price or stock column of another kind.
@@ -84,6 +87,7 @@ class Catalogue:
         *,
         id_column: str | None = None,
         reading: ReadSettings | None = None,
+        needs_known: bool = True,
     ) -> None:
         reading = reading or ReadSettings()
         table = read_table(source, code_columns=EVERY_COLUMN, settings=reading)
@@ -94,15 +98,23 @@ class Catalogue:
         names = item_names(table, self.id_column, file=file)
         table = as_meant(table, self.id_column, reading)
         table = with_stock(with_prices(table, file=file, decimal=reading.decimal), file=file)
-        wanted = pa.concat_arrays([pa.nulls(len(vocabulary.reserved), pa.string()), vocabulary.array])
-        rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
-        if rows.null_count == len(rows):
+        self._rows, self._names, self.file = table, names, file
+        self.added_items: tuple[str, ...] = ()
+        self._lock = threading.Lock()
+        self._align(vocabulary)
+        if needs_known and not self.is_known.any():
             raise DataError(
                 f"none of the {len(names):,} items is known to the model, such as {names[0].as_py()!r}; it knows "
                 f"{', '.join(map(repr, vocabulary.values[:3]))} and {max(0, len(vocabulary.values) - 3):,} more",
                 file=file,
                 fix="Give the catalogue of the shop that the model was trained for, or name another id column.",
             )
+
+    def _align(self, vocabulary: Vocabulary) -> None:
+        """Bring the rows into the order of the ids."""
+        table, names = self._rows, self._names
+        wanted = pa.concat_arrays([pa.nulls(len(vocabulary.reserved), pa.string()), vocabulary.array])
+        rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
         known = pc.is_in(names, value_set=wanted, skip_nulls=True)
         self.vocabulary = vocabulary
         self.table = table.take(rows)
@@ -111,11 +123,21 @@ class Catalogue:
         self.unlisted_items = tuple(name for name, has in zip(vocabulary.values, has_row, strict=True) if not has)
         self.unknown_items: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
         self._unknown_rows = table.filter(pc.invert(known))
-        self._rows, self._names, self.file = table, names, file
         self._row_of_unknown_item = {name: row for row, name in enumerate(self.unknown_items)}
         self._in_stock = stock(self.table, self.is_known)
         self._attributes: dict[str, Attribute] = {}
-        self._lock = threading.Lock()
+
+    def with_added(self, vocabulary: Vocabulary, items: tuple[str, ...]) -> "Catalogue":
+        """The same catalogue for a vocabulary to which these items of it were added."""
+        found = copy.copy(self)
+        found.added_items, found._lock = items, threading.Lock()
+        found._align(vocabulary)
+        return found
+
+    @property
+    def known_items(self) -> tuple[str, ...]:
+        """The items of the catalogue that the model knows."""
+        return tuple(self.vocabulary.value_of(int(index)) for index in self.is_known.nonzero()[0])
 
     @property
     def rows(self) -> pa.Table:
@@ -231,6 +253,11 @@ class Catalogue:
             found.append(
                 f"The catalogue lacks {len(self.unlisted_items):,} of the model's {len(self.vocabulary.values):,} "
                 f"items, which count as out of stock and of unknown attributes: {_some(self.unlisted_items)}."
+            )
+        if self.added_items:
+            found.append(
+                f"New to the run, and known by their features alone: {counted(len(self.added_items), 'item')} of the "
+                f"catalogue, {_some(self.added_items)}."
             )
         if self.unknown_items:
             found.append(

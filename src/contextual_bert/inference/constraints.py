@@ -50,6 +50,7 @@ class ConstraintInput:
         items: the names in the set, with [MASK] where one is missing.
         catalogue: the shop's table, if there is one.
         can_repeat: whether the model gives an item that the set shows a probability, see ``candidates``.
+        removed_items: items that are understood in a set and never proposed.
         chosen, others: for constraints across blanks.
 
     Example:
@@ -64,6 +65,7 @@ class ConstraintInput:
     can_repeat: bool = True
     chosen: NDArray[np.int64] = field(default_factory=lambda: np.empty((1, 0), dtype=np.int64))
     others: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    removed_items: Sequence[str] = ()
 
     @cached_property
     def num_blanks(self) -> int:
@@ -277,6 +279,8 @@ def permitted_items(asked: ConstraintInput, settings: Settings) -> Permitted:
     """
     permitted = np.tile(asked.everything, (asked.num_blanks, 1))
     permitted[:, : len(asked.vocabulary.reserved)] = False
+    if asked.removed_items:
+        permitted &= ~asked.among(asked.removed_items)
     removed: dict[str, list[int]] = {}
     # Of whole rows: numpy counts these twenty times as fast as it sums along an axis.
     counts = [int(np.count_nonzero(row)) for row in permitted]

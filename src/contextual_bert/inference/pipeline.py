@@ -24,6 +24,7 @@ from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_answers import JointAnswer, Method
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guided_logits
+from contextual_bert.inference.item_updates import with_new_items
 from contextual_bert.inference.joint import JointSearch
 from contextual_bert.inference.queries import Request, check_queries, encode_contexts, read_request
 from contextual_bert.inference.saved import load_item_model
@@ -89,6 +90,8 @@ class CompletionPipeline(BaseCompletionPipeline):
     ) -> Self:
         """The pipeline of a run directory, and a catalogue if there is one: a file or a table.
 
+        Where the run's items have features, items of the catalogue that it does not know are known by theirs.
+
         ``reading`` says how the catalogue is written, as ``Catalogue`` takes it.
 
         Raises:
@@ -106,7 +109,10 @@ class CompletionPipeline(BaseCompletionPipeline):
                 place=PathPlace(directory),
             )
         model, processor = load_item_model(directory)
-        shop = Catalogue(catalogue, processor.items, reading=reading) if catalogue is not None else None
+        shop = None
+        if catalogue is not None:
+            shop = Catalogue(catalogue, processor.items, reading=reading)
+            model, processor, shop = with_new_items(model, processor, shop)
         pipeline = cls(model, processor, device=device, catalogue=shop)
         pipeline.sets = trained_sets(directory)
         pipeline.verdicts = FieldVerdicts.from_run(directory)

@@ -52,6 +52,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
             column's (batch, width), padded with 0.
         value_spelling: name of the rule by which items and values of the context are spelt (`context.spelling`).
         item_schema: the features of the items, as ``ContextSchema.to_dict`` gives them; None: items are names alone.
+        removed_items: items that are understood in a set and never proposed.
 
     Raises:
         ConfigurationError: other ids; another truncation; a context as text without a text; a rule of spelling that
@@ -75,6 +76,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         has_context_as_text: bool = False,
         value_spelling: str = SPELLING_RULE,
         item_schema: dict[str, Any] | None = None,
+        removed_items: Sequence[str] | None = None,
     ) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
         check_truncation(truncation)
@@ -83,6 +85,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         self.truncation: Truncation = truncation
         self.has_context_as_text = has_context_as_text
         self.item_schema = item_schema
+        self.removed_items = [*(removed_items or ())]
         self._schema = feature_extractor.schema
         self._items: Vocabulary | None = None
         if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
@@ -141,9 +144,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         return cls._from_spelt(names, schema)
 
     @classmethod
-    def _from_spelt(
-        cls, items: Sequence[str], schema: ContextSchema | None, *, item_schema: dict[str, Any] | None = None
-    ) -> Self:
+    def _from_spelt(cls, items: Sequence[str], schema: ContextSchema | None, **more: Any) -> Self:
         ids = {name: index for index, name in enumerate((*RESERVED_ITEMS, *items))}
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=Tokenizer(WordLevel(ids, unk_token=UNKNOWN)),
@@ -153,7 +154,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
             model_input_names=["input_ids", "attention_mask"],
         )
         extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
-        return cls(extractor, tokenizer, item_schema=item_schema)
+        return cls(extractor, tokenizer, **more)
 
     @classmethod
     def from_checkpoint(
@@ -216,13 +217,22 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         """The same processor with new items appended; known ones are passed over, ids stay as they are."""
         new = dict.fromkeys(spelt(item) for item in items if item not in self.items)
         # Those of the run keep their spelling and with it their ids, whatever rule they are from.
-        return self._from_spelt((*self.items.values, *new), self.schema, item_schema=self.item_schema)
+        return self._with_names((*self.items.values, *new))
 
     def without_items(self, items: Iterable[str]) -> Self:
         """The same processor without these items; the others move up and keep their order."""
         left_out = {*items}
-        kept = tuple(item for item in self.items.values if item not in left_out)
-        return self._from_spelt(kept, self.schema, item_schema=self.item_schema)
+        return self._with_names(tuple(item for item in self.items.values if item not in left_out))
+
+    def _with_names(self, names: Sequence[str]) -> Self:
+        """The same processor for other items, which are spelt."""
+        known = {*names}
+        removed = [item for item in self.removed_items if item in known]
+        return self._from_spelt(names, self.schema, item_schema=self.item_schema, removed_items=removed)
+
+    def with_removed(self, items: Iterable[str]) -> Self:
+        """The same processor; these items, and no others, are never proposed."""
+        return self._with(removed_items=[item for item in dict.fromkeys(items) if item in self.items])
 
     def with_context_as(self, kind: Literal["text", "values"]) -> Self:
         """The same processor, for a model that reads a context as words or as values."""
@@ -245,6 +255,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
             "has_context_as_text": self.has_context_as_text,
             "value_spelling": self.value_spelling,
             "item_schema": self.item_schema,
+            "removed_items": self.removed_items,
         }
         return type(self)(**{**kept, **changed})
 

@@ -23,7 +23,12 @@ from contextual_bert.models.reserved_items import MASK, UNKNOWN
 
 
 class RawValueEncoder:
-    """Encode the sets and contexts of queries by a vocabulary and a context schema."""
+    """Encode the sets and contexts of queries by a vocabulary and a context schema.
+
+    ``removed_items``: names that are understood in a set and never proposed.
+    """
+
+    removed_items: Sequence[str] = ()
 
     @property
     def schema(self) -> ContextSchema | None:

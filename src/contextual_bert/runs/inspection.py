@@ -166,7 +166,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
         left_out=tuple(left_out),
     )
     items, item_lines = None, list[str]()
-    if isinstance(examples, SetTable):
+    if isinstance(training, SetTable):
         look = look_at_sets(training)
         if recipe.set_task.catalogue is not None:
             learned = Vocabulary(training.distinct_items(), reserved=RESERVED_ITEMS)

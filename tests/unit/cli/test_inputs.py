@@ -39,6 +39,9 @@ BASES: Mapping[str, str] = {
     "sample": "runs/words",
     "generate": "runs/writing",
     "parameters": "",
+    "catalogue add": "runs/sets --catalogue sets.csv --output new",
+    "catalogue update": "runs/sets --catalogue sets.csv --output new",
+    "catalogue remove": "runs/sets --item a --output new",
     "world generate": "--output new",
     "world oracle": "world",
 }
@@ -64,15 +67,25 @@ OF_COMMAND: Mapping[str, str] = {
     },
     "predict --question-column": "runs/texts --data texts.csv --output new.csv",
     **{f"{name} {each}": "runs/sets --data sets.csv" for name in ("evaluate", "importance") for each in ("--items",)},
+    "catalogue remove --catalogue": "runs/sets --output new",
     **{f"split {each}": f"{SETS} --output new-split.json" for each in ("--by", "--by-time", "--by-column")},
 }
 # Names of items and of methods, addresses, and what is written: no path, word or column that has to be there.
 OTHERS = frozenset(
     {
         *("--output", "--allow", "--deny", "--owned", "--drop-items", "--drop-prefixes", "--where", "--ray-address"),
-        *("--override", "--missing-value", "--host", "--allow-host", "--allow-origin", "--order", "--one-per"),
+        *(
+            "--override",
+            "--missing-value",
+            "--item",
+            "--host",
+            "--allow-host",
+            "--allow-origin",
+            "--order",
+            "--one-per",
+        ),
         # Words or numbers; they belong to the table that is read.
-        *("--scored-tokens",),
+        *("--scored-tokens", "--item"),
     }
 )
 WRONG = {"FILE": "no-such-file.csv", "RUN": "no-such-run", "BERT": "./no-such-bert", "METHOD": "no_such_method"}

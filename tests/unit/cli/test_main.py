@@ -32,7 +32,12 @@ COMMANDS = (
     "sample",
     "parameters",
 )
-ALL = [*((name,) for name in COMMANDS), ("world",), ("world", "generate"), ("world", "oracle")]
+GROUPS = {"world": ("generate", "oracle"), "catalogue": ("add", "update", "remove")}
+ALL = [
+    *((name,) for name in COMMANDS),
+    *((name,) for name in GROUPS),
+    *((name, inner) for name, commands in GROUPS.items() for inner in commands),
+]
 
 
 @pytest.mark.parametrize("words", [(), *ALL], ids=" ".join)
@@ -40,7 +45,7 @@ def test_help_has_a_sentence_and_an_example(words: tuple[str, ...]) -> None:
     result = CliRunner(env={"COLUMNS": "120"}).invoke(app, [*words, "--help"])
     assert result.exit_code == 0, result.output
     assert "\b" not in result.output
-    if words != ("world",):
+    if words not in [(name,) for name in GROUPS]:
         assert "Example:" in result.output
         assert f"contextual-bert {' '.join(words)}".strip() in result.output
 
@@ -48,7 +53,7 @@ def test_help_has_a_sentence_and_an_example(words: tuple[str, ...]) -> None:
 def test_every_option_is_described() -> None:
     group = typer.main.get_command(app)
     commands = [group.commands[name] for name in COMMANDS]  # pyright: ignore[reportAttributeAccessIssue]
-    commands += list(group.commands["world"].commands.values())  # pyright: ignore[reportAttributeAccessIssue]
+    commands += [each for name in GROUPS for each in group.commands[name].commands.values()]  # pyright: ignore[reportAttributeAccessIssue]
     assert [
         f"{command.name} {option.name}" for command in commands for option in command.params if not option.help
     ] == []

@@ -1,5 +1,6 @@
 """The vocabulary and the schema of an export, read from the files of its processor without transformers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ class ExportedProcessor(RawValueEncoder):
     Args:
         items: the item vocabulary.
         schema: None for a model without a context.
+        removed_items: names that are never proposed.
 
     Relation to its siblings:
         ``ContextualBertProcessor`` wrote the files, and makes tensors of the same arrays.
@@ -26,8 +28,8 @@ class ExportedProcessor(RawValueEncoder):
 
     has_context_as_text = False  # of sets never
 
-    def __init__(self, items: Vocabulary, schema: ContextSchema | None) -> None:
-        self._items, self._schema = items, schema
+    def __init__(self, items: Vocabulary, schema: ContextSchema | None, *, removed_items: Sequence[str] = ()) -> None:
+        self._items, self._schema, self.removed_items = items, schema, removed_items
 
     @classmethod
     def from_pretrained(cls, directory: Path) -> "ExportedProcessor":
@@ -58,7 +60,9 @@ class ExportedProcessor(RawValueEncoder):
             )
         content: Any = cast("dict[str, Any]", extractor).get("context_schema")
         schema = ContextSchema.from_dict(content) if content is not None else None
-        return cls(Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS), schema)
+        removed: Any = settings.get("removed_items") or ()
+        vocabulary = Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS)
+        return cls(vocabulary, schema, removed_items=tuple(map(str, removed)))
 
     @property
     def schema(self) -> ContextSchema | None:

@@ -1,0 +1,226 @@
+"""A catalogue that changes without training: items that a finished run learns of, no longer proposes, or that change.
+
+A run is never changed: what was changed is written to a folder of its own. Not in the paper.
+"""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from contextual_bert.atomic_files import replacing_directory
+from contextual_bert.context import canonical, encode_table
+from contextual_bert.data import ReadSettings
+from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.folder_lock import locked_folder
+from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.item_table import encode_catalogue
+from contextual_bert.inference.saved import load_item_model
+from contextual_bert.inference.saved_files import check_run
+from contextual_bert.manifest import has_manifest, write_manifest
+from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, EncodedItems
+from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
+from contextual_bert.nouns import counted
+from contextual_bert.places import PathPlace
+
+CARD_FILE, RESULT_FILE = "README.md", "metrics.json"
+COPIED = ("*.json", "*.safetensors", CARD_FILE)
+
+
+@dataclass(frozen=True)
+class CatalogueChange:
+    """What a change of a run's items did.
+
+    Args:
+        added: items that the run did not know, or did not propose any more.
+        updated: items whose features were read anew.
+        removed: items that are never proposed any more.
+        kept: items of the catalogue that the run knows, and that were left as they are.
+        unknown_values: feature -> values that no item of the training has, and how often.
+    """
+
+    added: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: int = 0
+    unknown_values: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return a sentence on each thing that was done."""
+        lines = [
+            f"{counted(len(items), 'item')} {what}: {', '.join(items[:5])}{', ...' if len(items) > 5 else ''}"
+            for items, what in (
+                (self.added, "added, known by features alone"),
+                (self.updated, "with features read anew"),
+                (self.removed, "removed: never proposed, and still understood in a set"),
+            )
+            if items
+        ]
+        if self.kept:
+            lines.append(f"{counted(self.kept, 'item')} of the catalogue left as known; update reads the features anew")
+        for feature, values in self.unknown_values:
+            listed = ", ".join(f"{value!r} ({number:,})" for value, number in values[:5])
+            lines.append(f"{feature}: values that no item of the training has, which tell the model nothing: {listed}")
+        return lines or ["nothing to change"]
+
+
+def with_new_items(
+    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor, shop: Catalogue
+) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor, Catalogue]:
+    """Return model, processor and catalogue with the items of the catalogue that the model does not know.
+
+    Unchanged where items have no features, or the catalogue lacks their columns.
+
+    Raises:
+        DataError: a value of a new item that is none of its feature, with its row.
+    """
+    schema = processor.features_of_items
+    if schema is None or not shop.unknown_items or not {*schema.read_columns} <= {*shop.rows.column_names}:
+        return model, processor, shop
+    changed, whole = _with_items_of(model, processor, shop, taken=shop.unknown_items)
+    return changed, whole, shop.with_added(whole.items, shop.unknown_items)
+
+
+def _with_items_of(
+    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor, shop: Catalogue, *, taken: Sequence[str]
+) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor]:
+    """Return model and processor with all items of a catalogue; the features of ``taken`` are the catalogue's."""
+    schema = processor.features_of_items
+    assert schema is not None
+    whole = processor.with_items(shop.unknown_items)
+    num_known, num_reserved = len(processor.items.values), len(whole.items.reserved)
+    former = [*range(num_reserved, num_reserved + num_known), *[NO_ID] * len(shop.unknown_items)]
+    found, own = encode_catalogue(shop, schema, whole.items), kept_features(model, former)
+    names = {*taken}
+    is_taken = torch.tensor([name in names for name in whole.items.values])
+    items = _merged(own, found, is_taken)
+    return change_items(model, [*range(num_reserved), *former], items), whole
+
+
+def _merged(own: EncodedItems, found: EncodedItems, is_taken: Tensor) -> EncodedItems:
+    """Return the features of ``found`` where they are taken, and else those that there were."""
+    width = max(own.value_ids.shape[1], found.value_ids.shape[1])
+
+    def chosen(stored: Tensor, new: Tensor) -> Tensor:
+        both = [torch.nn.functional.pad(each, (0, width - each.shape[1])) for each in (new, stored.cpu())]
+        return torch.where(is_taken[:, None], *both)
+
+    vectors = {
+        name: torch.where(is_taken[:, None], new, own.vectors[name].cpu()) for name, new in found.vectors.items()
+    }
+    return EncodedItems(chosen(own.value_ids, found.value_ids), chosen(own.value_weights, found.value_weights), vectors)
+
+
+def change_catalogue(
+    run: str | Path,
+    output: str | Path,
+    *,
+    action: Literal["add", "update", "remove"],
+    catalogue: str | Path | None = None,
+    items: Iterable[str] = (),
+    reading: ReadSettings | None = None,
+) -> CatalogueChange:
+    """Write a run that knows other items; the run itself stays as it is, and nothing is trained.
+
+    Args:
+        run: a finished run of sets; for "add" and "update" one whose items have features.
+        output: folder of the new run, which must not be there yet.
+        action: "add" makes the catalogue's items known that the run does not know, and removed ones proposed again;
+            "update" reads the features of all of the catalogue's items anew, too; "remove" leaves them out of every
+            proposal, and understands them in a set as before.
+        catalogue: table of these items.
+        items: to remove, by name, in place of a catalogue.
+        reading: how the catalogue is written.
+
+    Raises:
+        ConfigurationError: the output is there; neither a catalogue nor items; a run without features of items.
+        UnknownNameError: an item that the run does not know.
+        RunDirectoryError: no finished run; another process changes one into the same folder.
+        SchemaError, DataError: a faulty catalogue; one that lacks a column that the features read.
+    """
+    run, output = Path(run), Path(output)
+    if output.exists() and any(output.iterdir()):
+        raise ConfigurationError(
+            "is there already", fix="Name a new folder: a run is never changed.", place=PathPlace(output)
+        )
+    if (catalogue is None) == (not (names := [canonical(item) for item in items])):
+        raise ConfigurationError("Name either a catalogue or items.")
+    check_run(run)
+    model, processor = load_item_model(run)
+    if action == "remove":
+        if catalogue is not None:
+            names = Catalogue(catalogue, processor.items, reading=reading).known_items
+        changed, whole, change = model, *_without(processor, names)
+    else:
+        changed, whole, change = _with_catalogue(
+            model, processor, str(catalogue), action=action, reading=reading or ReadSettings(), run=run
+        )
+    with locked_folder(output), replacing_directory(output, last=RESULT_FILE) as folder:
+        for pattern in COPIED:
+            for path in run.glob(pattern):
+                shutil.copyfile(path, folder / path.name)
+        changed.save_pretrained(folder)
+        whole.save_pretrained(folder)
+        _note(folder / CARD_FILE, change)
+        if has_manifest(run):
+            write_manifest(folder)
+    return change
+
+
+def _with_catalogue(
+    model: ContextualBertForMaskedLM,
+    processor: ContextualBertProcessor,
+    catalogue: str,
+    *,
+    action: Literal["add", "update"],
+    reading: ReadSettings,
+    run: Path,
+) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor, CatalogueChange]:
+    schema = processor.features_of_items
+    if schema is None:
+        raise ConfigurationError(
+            "knows no features of its items, so that nothing can be said of new ones",
+            fix="Train with a catalogue.",
+            place=PathPlace(run),
+        )
+    shop = Catalogue(catalogue, processor.items, reading=reading, needs_known=False)
+    unknown = encode_table(schema, shop.rows, file=shop.file).unknown
+    known = shop.known_items
+    taken = (*shop.unknown_items, *(known if action == "update" else ()))
+    changed, whole = _with_items_of(model, processor, shop, taken=taken)
+    back = tuple(item for item in processor.removed_items if item in {*known})
+    whole = whole.with_removed(item for item in whole.removed_items if item not in back)
+    return (
+        changed,
+        whole,
+        CatalogueChange(
+            added=(*shop.unknown_items, *back),
+            updated=tuple(known) if action == "update" else (),
+            kept=len(known) - len(back) if action == "add" else 0,
+            unknown_values=tuple((name, tuple(values.items())) for name, values in unknown.items()),
+        ),
+    )
+
+
+def _without(
+    processor: ContextualBertProcessor, names: Sequence[str]
+) -> tuple[ContextualBertProcessor, CatalogueChange]:
+    for name in names:
+        if name not in processor.items:
+            raise UnknownNameError(
+                f"the run knows no item {name!r}", value=name, allowed=did_you_mean(name, processor.items.values)
+            )
+    gone = tuple(name for name in dict.fromkeys(names) if name not in processor.removed_items)
+    return processor.with_removed((*processor.removed_items, *gone)), CatalogueChange(removed=gone)
+
+
+def _note(card: Path, change: CatalogueChange) -> None:
+    """Say in the model card what was changed after the training."""
+    if card.is_file():
+        told = "\n".join(f"- {line}" for line in change.lines())
+        text = card.read_text(encoding="utf-8").rstrip()
+        card.write_text(f"{text}\n\n## Items changed after the training\n\n{told}\n", encoding="utf-8")

@@ -1,0 +1,180 @@
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from contextual_bert.context import ContextSchema, Vocabulary
+from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError
+from contextual_bert.inference import CompletionPipeline
+from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
+from contextual_bert.inference.item_schema import infer_item_schema
+from contextual_bert.inference.item_table import encode_catalogue
+from contextual_bert.inference.item_updates import change_catalogue
+from contextual_bert.manifest import check_manifest, write_manifest
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertProcessor,
+    ItemLayout,
+)
+
+ITEMS = ["coat", "hat", "bag", "belt"]
+SHOP = {
+    "id": ITEMS,
+    "colour": ["red", "blue", "red", "blue"],
+    "size": ["s", "s", "l", "l"],
+}
+SIZES = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+QUERY = {"items": ["coat", "[MASK]"]}
+
+
+def saved(folder: Path, *, has_features: bool = True) -> Path:
+    torch.manual_seed(0)
+    processor = ContextualBertProcessor.from_items(ITEMS)
+    fields: dict = {"vocab_size": 7, "softmax_over": "candidates", **SIZES}
+    if has_features:
+        shop = Catalogue(pa.table(SHOP), processor.items)
+        schema: ContextSchema = infer_item_schema(shop).schema
+        items = encode_catalogue(shop, schema, processor.items)
+        processor = processor.with_item_schema(schema)
+        layout = ItemLayout(schema.layout, num_places=items.value_ids.shape[1])
+        model = ContextualBertForMaskedLM(ContextualBertConfig(item_features=layout.to_dict(), **fields))
+        model.bert.embeddings.attributes.fill(items, is_new=torch.zeros(4, dtype=torch.bool))
+    else:
+        model = ContextualBertForMaskedLM(ContextualBertConfig(**fields))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(std=0.5)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    (folder / "README.md").write_text("# A run\n", encoding="utf-8")
+    write_manifest(folder)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return saved(tmp_path / "run")
+
+
+def table(path: Path, **columns: list) -> Path:
+    Path(path).write_text(
+        "\n".join(",".join(str(value) for value in row) for row in [[*columns], *zip(*columns.values(), strict=True)]),
+        encoding="utf-8",
+    )
+    return path
+
+
+def best(folder: Path, query: dict = QUERY, **settings: object) -> dict[str, float]:
+    pipeline = CompletionPipeline.from_pretrained(folder, device="cpu", **settings)
+    slot = pipeline(query, top_k=20)["slots"][0]
+    return {each["item"]: each["probability"] for each in slot["candidates"]}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_added_items_are_known_by_their_features_and_the_run_is_left_alone(run: Path, tmp_path: Path) -> None:
+    before, was = contents(run), best(run)
+    new = table(tmp_path / "new.csv", id=["scarf", "shawl", "hat"], colour=["red", "red", "red"], size=["s", "s", "l"])
+    change = change_catalogue(run, tmp_path / "next", action="add", catalogue=new)
+    assert (change.added, change.updated, change.kept) == (("scarf", "shawl"), (), 1)
+    assert contents(run) == before
+    now = best(tmp_path / "next")
+    assert set(now) == {*was, "scarf", "shawl"}
+    assert now["scarf"] == pytest.approx(now["shawl"])
+    ratios = [now[item] / was[item] for item in was]
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-5)  # known items keep their scores
+    check_manifest(tmp_path / "next")
+    assert "2 items added" in (tmp_path / "next" / "README.md").read_text("utf-8")
+
+
+def test_updated_items_have_the_features_of_the_catalogue(run: Path, tmp_path: Path) -> None:
+    other = table(tmp_path / "other.csv", id=["bag", "hat"], colour=["blue", "blue"], size=["s", "s"])
+    change = change_catalogue(run, tmp_path / "next", action="update", catalogue=other)
+    assert set(change.updated) == {"bag", "hat"} and not change.added
+    model = CompletionPipeline.from_pretrained(tmp_path / "next", device="cpu").model
+    values = model.bert.embeddings.attributes.value_ids
+    assert torch.equal(values[5], values[4])  # the bag is now what the hat is
+    assert best(tmp_path / "next")["bag"] != pytest.approx(best(run)["bag"])
+
+
+def test_removed_items_are_never_proposed_and_still_understood(run: Path, tmp_path: Path) -> None:
+    change = change_catalogue(run, tmp_path / "next", action="remove", items=["hat"])
+    assert change.removed == ("hat",)
+    assert "hat" in best(run) and "hat" not in best(tmp_path / "next")
+    asked = {"items": ["hat", "[MASK]"]}
+    assert best(tmp_path / "next", asked) == pytest.approx(best(run, asked))  # it says the same in a set
+    back = table(tmp_path / "back.csv", id=["hat"], colour=["blue"], size=["s"])
+    again = change_catalogue(tmp_path / "next", tmp_path / "again", action="add", catalogue=back)
+    assert again.added == ("hat",)
+    assert best(tmp_path / "again") == pytest.approx(best(run))
+
+
+def test_an_export_of_a_changed_run_knows_and_removes_the_same(run: Path, tmp_path: Path) -> None:
+    new = table(tmp_path / "new.csv", id=["scarf"], colour=["red"], size=["s"])
+    change_catalogue(run, tmp_path / "more", action="add", catalogue=new)
+    change_catalogue(tmp_path / "more", tmp_path / "less", action="remove", items=["bag"])
+    export_onnx(tmp_path / "less", tmp_path / "onnx", top_k=8)
+    slot = OnnxCompletionPipeline.from_pretrained(tmp_path / "onnx")(QUERY, top_k=8)["slots"][0]
+    found = {each["item"]: each["probability"] for each in slot["candidates"]}
+    assert set(found) == {"hat", "belt", "scarf"}
+    assert found == pytest.approx(best(tmp_path / "less"), rel=1e-4)
+
+
+def test_a_catalogue_beside_a_run_makes_its_new_items_known(run: Path, tmp_path: Path) -> None:
+    new = table(tmp_path / "new.csv", id=["scarf", "hat"], colour=["red", "blue"], size=["s", "s"], price=[3, 4])
+    pipeline = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=new)
+    answer = pipeline({**QUERY, "max_price": 3.5}, top_k=5)["slots"][0]["candidates"]
+    assert [each["item"] for each in answer] == ["scarf"]
+    assert any("known by their features alone: 1 item of the" in note for note in pipeline.catalogue.notes())
+    plain = saved(tmp_path / "plain", has_features=False)
+    lacking = CompletionPipeline.from_pretrained(plain, device="cpu", catalogue=new)
+    assert lacking.catalogue.unknown_items == ("scarf",)
+    narrow = table(tmp_path / "narrow.csv", id=["scarf", "hat"], price=[3, 4])
+    without = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=narrow)
+    assert without.catalogue.unknown_items == ("scarf",)
+
+
+def test_values_that_training_never_saw_are_told(run: Path, tmp_path: Path) -> None:
+    new = table(tmp_path / "new.csv", id=["scarf", "shawl"], colour=["mauve", "mauve"], size=["s", "l"])
+    change = change_catalogue(run, tmp_path / "next", action="add", catalogue=new)
+    assert any("'mauve' (2)" in line for line in change.lines())
+
+
+@pytest.mark.parametrize("action", ["add", "update"])
+def test_a_run_without_features_is_refused(tmp_path: Path, action: str) -> None:
+    plain = saved(tmp_path / "plain", has_features=False)
+    new = table(tmp_path / "new.csv", id=["scarf"], colour=["red"], size=["s"])
+    with pytest.raises(ConfigurationError, match="no features of its items") as caught:
+        change_catalogue(plain, tmp_path / "next", action=action, catalogue=new)
+    assert str(caught.value.place.path) == str(plain)
+    assert not (tmp_path / "next").exists()
+    assert change_catalogue(plain, tmp_path / "less", action="remove", items=["hat"]).removed == ("hat",)
+
+
+def test_a_faulty_change_writes_nothing(run: Path, tmp_path: Path) -> None:
+    before = contents(run)
+    lacking = table(tmp_path / "lacking.csv", id=["scarf"], colour=["red"])
+    with pytest.raises(SchemaError, match="size"):
+        change_catalogue(run, tmp_path / "next", action="add", catalogue=lacking)
+    with pytest.raises(UnknownNameError, match="'hta'") as caught:
+        change_catalogue(run, tmp_path / "next", action="remove", items=["hta"])
+    assert "hat" in str(caught.value)
+    with pytest.raises(ConfigurationError, match="catalogue or items"):
+        change_catalogue(run, tmp_path / "next", action="remove")
+    assert not (tmp_path / "next").exists()
+    with pytest.raises(ConfigurationError, match="is there already"):
+        change_catalogue(run, run, action="remove", items=["hat"])
+    assert contents(run) == before
+
+
+def test_a_vocabulary_keeps_its_ids_when_items_are_added(run: Path, tmp_path: Path) -> None:
+    new = table(tmp_path / "new.csv", id=["aaa"], colour=["red"], size=["s"])
+    change_catalogue(run, tmp_path / "next", action="add", catalogue=new)
+    found: Vocabulary = ContextualBertProcessor.from_pretrained(tmp_path / "next").items
+    assert found.values == (*ITEMS, "aaa")
