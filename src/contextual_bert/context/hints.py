@@ -105,6 +105,8 @@ _TRUTHS = (("true", "false"), ("1", "0"), ("yes", "no"))
 _MOST = 0.9  # of the values
 _NUM_DIGITS = 8  # of a date such as 05032016
 _FIRST_LIKELY, _LAST_LIKELY = 1900, 2100
+_FIRST_YEAR = 1000  # of what is named a year
+_YEAR = re.compile(r"(?:^|[^a-z])(?:year|yr|jahr|jaar|ann[eé]e|a[nñ]o|anno)s?(?:[^a-z]|$)", re.IGNORECASE)
 _FIRST_SECOND, _LAST_SECOND = 978_307_200, 2_208_988_800  # 2001 and 2040
 _FEWEST_SECONDS = 20
 # Format -> the place and the size of year, month and day.
@@ -126,6 +128,25 @@ def is_named_id(column: str, *, distinct: int) -> bool:
         (True, False)
     """
     return distinct >= _FEWEST_IDS and _ID.search(_CAMEL.sub("_", column)) is not None
+
+
+def are_named_years(column: str, numbers: NDArray[np.float64]) -> bool:
+    """Return whether numbers are years, by the name of their column and by their size. NaN is missing.
+
+    Args:
+        column: its name.
+        numbers: one a row, or the distinct ones.
+
+    Example:
+        >>> are_named_years("year", np.array([1790.0, 2019.0])), are_named_years("birthYear", np.array([1980.0]))
+        (True, True)
+        >>> are_named_years("row", np.array([1790.0, 2019.0])), are_named_years("year", np.array([1.0, 2.0]))
+        (False, False)
+    """
+    known = numbers[~np.isnan(numbers)]
+    if not len(known) or _YEAR.search(_CAMEL.sub("_", column)) is None:
+        return False
+    return bool((known == np.floor(known)).all() and known.min() >= _FIRST_YEAR and known.max() <= _LAST_LIKELY)
 
 
 def codes_hint(column: str, unique: NDArray[np.float64], counts: NDArray[np.int64]) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.context.columns import to_numbers
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, to_dates
-from contextual_bert.context.hints import date_of_digits
+from contextual_bert.context.hints import are_named_years, date_of_digits
 from contextual_bert.context.kinds import Finding
 from contextual_bert.context.marks import without_words
 from contextual_bert.context.spelling import FLOAT
@@ -200,7 +200,9 @@ def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock
         words = feature.missing_words
         rest = without_words(array, words) if words else array
         numbers = to_numbers(rest, column=column, decimal=feature.decimal_mark)
-        reason = _number_reason(numbers, clock)
+        # A year in which one row falls is no running number. Of a split by time, the years to come are not learned.
+        is_year = (clock is None or not clock.is_split) and are_named_years(column, numbers)
+        reason = None if is_year else _number_reason(numbers, clock)
         codes = _codes(numbers) if reason is None else np.zeros(0, dtype=np.int64)
         if reason is None and len(codes) and int(codes.max()) >= _FEW_VALUES:
             return finding

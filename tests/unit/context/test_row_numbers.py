@@ -171,3 +171,17 @@ def test_a_large_table_is_looked_at_quickly() -> None:
     start = time.perf_counter()
     infer_features(alone, SchemaSettings())
     assert spent < 5 + 20 * (time.perf_counter() - start)
+
+
+@pytest.mark.parametrize("name", ["year", "birthYear", "year_of_address", "Jahr", "ann\u00e9e"])
+def test_a_year_is_no_running_number(name: str) -> None:
+    years = np.arange(1790, 2020)
+    for numbers in (years, DRAWS.permutation(years), np.append(years, years[:10])):  # each once; one address or two
+        assert found({name: numbers}).schema.names == (name,)
+    assert found({name: years, "day": daily(230)}).schema.names[:1] == (name,)
+    assert name not in found({name: years, "day": daily(230)}, time="day").schema.names
+
+
+@pytest.mark.parametrize(("name", "first"), [("row", 1790), ("yearling", 1790), ("year", 1), ("year", 1990)])
+def test_running_numbers_that_look_like_years_are_found(name: str, first: int) -> None:
+    assert name not in found({name: np.arange(first, first + 230), "sex": ["f", "m"] * 115}).schema.names

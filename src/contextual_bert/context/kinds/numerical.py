@@ -13,6 +13,7 @@ from contextual_bert.context.binning import edges_of_short_floats, quantile_edge
 from contextual_bert.context.columns import to_numbers
 from contextual_bert.context.hints import (
     PLACEHOLDER,
+    are_named_years,
     codes_hint,
     date_of_digits,
     groups_hint,
@@ -146,7 +147,8 @@ class Numerical(DatePartFeature, frozen=True):
         if distinct == 1 and num_present == len(array):
             return Finding(None, "constant: every row says the same", distinct)
         is_whole = pa.types.is_integer(array.type)
-        if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
+        is_each_once = is_whole and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID
+        if is_each_once and not is_forced and not are_named_years(column, unique):
             dates = date_of_digits(unique)
             looks = dates or f"{LOOKS_LIKE_ID}: every whole number is different"
             reason = f"{looks}; override to keep it as a number ({column}=numerical)"
