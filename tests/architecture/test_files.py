@@ -32,7 +32,7 @@ TOPICS = {
         *("candidates_of_pipelines", "context_as_text", "nonfinite", "onnx", "reserved_items", "shared_scoring"),
         "spelling",
     },
-    "models": {"feature_names", "initialisation", "no_remote_code", "scores", "tokenization"},
+    "models": {"feature_names", "initialisation", "item_features", "no_remote_code", "scores", "tokenization"},
     "runs": {
         *("causal_runs", "catalogue_runs"),
         *("asked_items", "chain_runs", "codes_as_spelt", "constant_features", "continued_texts", "damaged_runs"),

@@ -5,15 +5,16 @@ training and ``score_masked`` for evaluation, and knows nothing of transformers.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, embedding, linear
 
 from contextual_bert.candidates import MaskedScores, SoftmaxOver, exclude, excluded_ids, rank_targets
 from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.item_features import ItemAttributes, ItemEncoder, ItemLayout
 
 IGNORED_LABEL = -100
 INITIAL_SCALE = 0.02  # of the vectors of items, and of values of the context
@@ -27,7 +28,8 @@ class BagOfItems(nn.Module):
         h = W_x mean(x_j of the visible items) + W_c c + b;  Pr(M = w) = softmax(U ReLU(h) + d)_w
 
     Symbols:
-        x_j item embeddings; c the concatenated feature embeddings; U output matrix, not tied.
+        x_j item embeddings; c the concatenated feature embeddings; U output matrix, not tied. Of items with features
+        both x and U are made of an item's own vectors and of its features', as ``ItemEncoder`` does.
 
     Shapes:
         input_ids and labels (batch, length), labels -100 where nothing is asked; scores (masked,).
@@ -39,6 +41,7 @@ class BagOfItems(nn.Module):
         num_reserved: ids below this are no items.
         dropout: probability of dropping a component of h.
         softmax_over: what loss and scores go over, see ``candidates``.
+        item_layout: of the items' features, whose values ``attributes`` is then given; None: items are ids alone.
 
     Relation to its siblings:
         Same data, masks, loss, optimiser and evaluation as the contextual BERT; no attention.
@@ -63,6 +66,7 @@ class BagOfItems(nn.Module):
         num_reserved: int = 3,
         dropout: float = 0.1,
         softmax_over: SoftmaxOver = "vocabulary",
+        item_layout: ItemLayout | None = None,
     ) -> None:
         super().__init__()
         self.softmax_over: SoftmaxOver = softmax_over
@@ -76,6 +80,13 @@ class BagOfItems(nn.Module):
         self.hidden = nn.Linear(hidden_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_size, vocab_size)
+        self.attributes = self.item_encoder = self.output_encoder = self.new_item_bias = None
+        if item_layout is not None:
+            self.attributes = ItemAttributes(item_layout, vocab_size, num_reserved=num_reserved)
+            self.item_encoder, self.output_encoder = (ItemEncoder(item_layout, hidden_size) for _ in range(2))
+            self.new_item_bias = nn.Embedding(1, 1)
+            for projection in (*self.item_encoder.projections, *self.output_encoder.projections):
+                nn.init.normal_(cast(nn.Linear, projection).weight, std=INITIAL_SCALE)
         # The context as loud as the items: at variance 1 its values drown them, 0.15 nats on Ta-Feng.
         for vectors in (module for module in self.modules() if isinstance(module, nn.Embedding)):
             nn.init.normal_(vectors.weight, std=INITIAL_SCALE)
@@ -107,17 +118,43 @@ class BagOfItems(nn.Module):
 
     def logits(self, input_ids: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         """Return the logits of each set: (batch, vocabulary)."""
-        hidden = self.hidden(self.mean_of_visible(input_ids, self.items))
+        drawn = self.attributes.drawn_without_own() if self.training and self.attributes is not None else None
+        hidden = self.hidden(self.mean_of_visible(input_ids, self.item_table(drawn)))
         if self.context is not None and self.context_encoder is not None:
             if context is None:
                 raise ConfigurationError("This bag was built with a context, and none came", fix="Give context=....")
             hidden = hidden + self.context(self.context_encoder(context).vector)
-        return self.output(self.dropout(hidden.relu()))
+        return linear(self.dropout(hidden.relu()), *self.output_matrix(drawn))
 
-    def mean_of_visible(self, input_ids: Tensor, items: nn.Embedding) -> Tensor:
-        """(batch, hidden): the mean embedding of the real items, zero where none is visible."""
+    def item_table(self, is_without_own: Tensor | None = None) -> Tensor:
+        """Return the vectors of all ids: (vocabulary, hidden).
+
+        Args:
+            is_without_own: items whose own vector a step of the training leaves out; None: those that training lacks.
+        """
+        if self.item_encoder is None or self.attributes is None:
+            return self.items.weight
+        return self.item_encoder(self.items.weight, self.attributes, is_without_own)
+
+    def output_matrix(self, is_without_own: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return U and d: of items with features with what these add; in training a new item is never an answer.
+
+        Args:
+            is_without_own: as for ``item_table``.
+        """
+        if self.output_encoder is None or self.new_item_bias is None or self.attributes is None:
+            return self.output.weight, self.output.bias
+        return self.output_encoder.output_of(self.output, self.new_item_bias.weight[0], self.attributes, is_without_own)
+
+    def item_encoders(self) -> list[tuple[ItemEncoder, Tensor]]:
+        """Return what makes the vectors of items with features, each with the own vectors; none without features."""
+        found = [(self.item_encoder, self.items.weight), (self.output_encoder, self.output.weight)]
+        return [(encoder, own) for encoder, own in found if encoder is not None]
+
+    def mean_of_visible(self, input_ids: Tensor, items: Tensor) -> Tensor:
+        """(batch, hidden): the mean of the vectors of the real items, zero where none is visible."""
         is_visible = (input_ids >= self.num_reserved).unsqueeze(-1)
-        total = (items(input_ids) * is_visible).sum(dim=1)
+        total = (embedding(input_ids, items) * is_visible).sum(dim=1)
         return total / is_visible.sum(dim=1).clamp(min=1)
 
     @torch.no_grad()

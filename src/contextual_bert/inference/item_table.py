@@ -6,7 +6,7 @@ from contextual_bert.context import ContextSchema, Vocabulary, encode_table
 from contextual_bert.context.forms import missing_context
 from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.models import EncodedItems, encode_items
+from contextual_bert.item_features import EncodedItems, encode_items
 
 
 def encode_catalogue(shop: Catalogue, schema: ContextSchema, vocabulary: Vocabulary) -> EncodedItems:

@@ -21,8 +21,9 @@ from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import check_run
+from contextual_bert.item_features import EncodedItems
 from contextual_bert.manifest import has_manifest, write_manifest
-from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, EncodedItems
+from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
 from contextual_bert.nouns import counted
 from contextual_bert.places import PathPlace

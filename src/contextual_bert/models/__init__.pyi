@@ -6,7 +6,6 @@ from .configuration_contextual_bert import (
 )
 from .context_state import ContextState
 from .feature_extraction_contextual_bert import ContextFeatureExtractor
-from .item_features import EncodedItems, ItemAttributes, ItemEncoder, ItemLayout, encode_items
 from .label_ranks import best_labels, label_logits, rank_labels, span_logits
 from .masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM
 from .modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
@@ -42,16 +41,11 @@ __all__ = [
     "ContextualBertModel",
     "ContextualBertPreTrainedModel",
     "ContextualBertProcessor",
-    "EncodedItems",
-    "ItemAttributes",
-    "ItemEncoder",
-    "ItemLayout",
     "ParameterCount",
     "Table1Row",
     "best_labels",
     "check_processor",
     "count_parameters",
-    "encode_items",
     "label_logits",
     "matching_sizes",
     "rank_labels",

@@ -13,8 +13,8 @@ from transformers import BertConfig
 from contextual_bert.conditioning import ConditioningMethod, Sizes, get_method, methods_of_setting
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import CheckpointError, ConfigurationError, Message, did_you_mean
+from contextual_bert.item_features import ItemLayout
 from contextual_bert.models.backbones import Blocks, get_blocks
-from contextual_bert.models.item_features import ItemLayout
 from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context.forms import missing_context
-from contextual_bert.models.item_features import EncodedItems, ItemAttributes, encode_items
+from contextual_bert.item_features import EncodedItems, ItemAttributes, encode_items
 from contextual_bert.models.masked_lm import ContextualBertForMaskedLM
 
 NO_ID = -1
@@ -29,7 +29,8 @@ def change_items(
 
     Example:
         >>> from contextual_bert.context import FeatureLayout
-        >>> from contextual_bert.models import ContextualBertConfig, ItemLayout, encode_items
+        >>> from contextual_bert.item_features import ItemLayout, encode_items
+        >>> from contextual_bert.models import ContextualBertConfig
         >>> colour = FeatureLayout("colour", "categorical", 5, 0, 8)
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
         >>> layout = ItemLayout((colour,), num_places=1).to_dict()
@@ -57,10 +58,7 @@ def change_items(
     changed.load_state_dict(state, strict=False)
     was_new = _attributes(model).is_new[index.clamp(min=0)]
     attributes.fill(items, is_new=(is_new | was_new)[attributes.num_reserved :])
-    encoders = [(changed.bert.embeddings.item_encoder, changed.get_input_embeddings().weight)]
-    if changed.output_encoder is not None:
-        encoders.append((changed.output_encoder, changed.get_output_embeddings().weight))
-    for encoder, own in encoders:
+    for encoder, own in changed.item_encoders():
         own[attributes.is_new] = encoder.new.weight[0]
     changed.get_output_embeddings().bias[attributes.is_new] = changed.new_item_bias.weight[0, 0]
     if learned is not None:

@@ -21,11 +21,11 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.candidates import MaskedScores, SoftmaxOver, exclude, excluded_ids, rank_targets
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.item_features import ItemAttributes, ItemEncoder
 from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
-from contextual_bert.models.item_features import ItemAttributes, ItemEncoder
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertPreTrainedModel
 
 BLOCK_ELEMENTS = (
@@ -371,10 +371,13 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         if attributes is None or self.new_item_bias is None:
             return decoder.weight, decoder.bias
         encoder = cast(ItemEncoder, self.output_encoder or embeddings.item_encoder)
-        weight = encoder(decoder.weight, attributes, is_without_own)
-        lacking = attributes.is_new if is_without_own is None else is_without_own
-        bias = torch.where(lacking, self.new_item_bias.weight[0], decoder.bias)
-        return weight, bias if is_without_own is None else bias.masked_fill(attributes.is_new, -torch.inf)
+        return encoder.output_of(decoder, self.new_item_bias.weight[0], attributes, is_without_own)
+
+    def item_encoders(self) -> list[tuple[ItemEncoder, Tensor]]:
+        """Return what makes the vectors of items with features, each with the own vectors; none without features."""
+        first: ItemEncoder | None = self.bert.embeddings.item_encoder
+        found = [(first, self.get_input_embeddings()), (self.output_encoder, self.get_output_embeddings())]
+        return [(encoder, cast(Tensor, own.weight)) for encoder, own in found if encoder is not None]
 
     def logits_of(self, hidden: Tensor, is_without_own: Tensor | None = None) -> Tensor:
         """Return the logits of all ids: (..., hidden) -> (..., vocabulary)."""

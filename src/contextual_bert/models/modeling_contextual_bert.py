@@ -31,11 +31,11 @@ from contextual_bert.conditioning import StateSlot
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
 from contextual_bert.context.forms import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError, Message
+from contextual_bert.item_features import ItemAttributes, ItemEncoder
 from contextual_bert.memory import memory_bytes
 from contextual_bert.models.backbones import Attended, ConditionedLayer, get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
-from contextual_bert.models.item_features import ItemAttributes, ItemEncoder
 from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.models.pretrained import load_checkpoint
 

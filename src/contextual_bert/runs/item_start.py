@@ -10,21 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.models import EncodedItems, ItemAttributes, ItemEncoder
+from contextual_bert.item_features import EncodedItems, ItemAttributes, ItemEncoder
 
 # Strength of the ridge, in items: of a value that as few items have, half is believed.
 NUM_DOUBTED_ITEMS = 5.0
 
 
 def encoders_of(model: nn.Module) -> list[tuple[ItemEncoder, Tensor]]:
-    """Return the encoders of a model's item features, each with the items' own vectors; none without features."""
-    if stored_features(model) is None:
-        return []
+    """Return the encoders of a model's item features, each with the items' own vectors; none of what trains none."""
     found: Any = model
-    pairs = [(found.bert.embeddings.item_encoder, found.get_input_embeddings().weight)]
-    if found.output_encoder is not None:
-        pairs.append((found.output_encoder, found.get_output_embeddings().weight))
-    return pairs
+    return found.item_encoders() if hasattr(model, "item_encoders") else []
 
 
 def stored_features(model: nn.Module) -> ItemAttributes | None:

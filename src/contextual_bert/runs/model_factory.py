@@ -4,7 +4,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -19,11 +19,11 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import NAME, ConfigurationError, ContextualBertError, Message, joined
 from contextual_bert.inference.saved_files import check_files
+from contextual_bert.item_features import ItemLayout
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertProcessor,
-    ItemLayout,
     count_parameters,
 )
 from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
@@ -38,6 +38,7 @@ from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import DEFAULT_MODEL
 
+_Model = TypeVar("_Model", bound=nn.Module)
 EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
 _LONGEST_PLAIN: Mapping[str, int] = {"float32": 32, "bfloat16": 192}
@@ -163,10 +164,11 @@ def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM 
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     if name in SET_BASELINES:
         layout = schema.layout if has_context(recipe) and schema is not None else ()
-        baseline = ItemPopularity if name in FITTED_BASELINES else BagOfItems
-        return baseline(
-            vocab_size, layout=layout, softmax_over=recipe.model.get("softmax_over", loss_candidates(ready))
-        )
+        over = recipe.model.get("softmax_over", loss_candidates(ready))
+        if name in FITTED_BASELINES:
+            return ItemPopularity(vocab_size, layout=layout, softmax_over=over)
+        bag = BagOfItems(vocab_size, layout=layout, softmax_over=over, item_layout=item_layout_of(recipe, ready))
+        return with_features(bag, ready)
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),
@@ -175,13 +177,10 @@ def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM 
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
-    items, layout = ready.item_features, item_layout_of(recipe, ready)
+    layout = item_layout_of(recipe, ready)
     fields |= {"item_features": layout.to_dict()} if layout is not None else {}
     with model_settings_in_words(recipe):
-        model = ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields))
-    if items is not None:
-        give_features(model, items, learned_items(ready))
-    return model
+        return with_features(ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields)), ready)
 
 
 def item_layout_of(recipe: Recipe, ready: PreparedData) -> ItemLayout | None:
@@ -192,6 +191,13 @@ def item_layout_of(recipe: Recipe, ready: PreparedData) -> ItemLayout | None:
     return ItemLayout(
         schema.layout, num_places=items.value_ids.shape[1], encoder=task.item_encoder, dropout=task.item_dropout
     )
+
+
+def with_features(model: _Model, ready: PreparedData) -> _Model:
+    """Return the model that was built for the features of the items, with these stored in it."""
+    if ready.item_features is not None:
+        give_features(model, ready.item_features, learned_items(ready))
+    return model
 
 
 def learned_items(ready: PreparedData) -> Tensor:
@@ -351,5 +357,6 @@ def count_counted(model: nn.Module) -> int:
     """Parameters by the paper's rule: without item embeddings, context encoder and output matrix; a bag likewise."""
     if isinstance(model, ContextualBertForMaskedLM):
         return count_parameters(model).counted
-    left_out = ("items.", "context_encoder.", "output.", "shares.")
+    of_items = ("items.", "item_encoder.", "output.", "output_encoder.", "new_item_bias.", "shares.")
+    left_out = (*of_items, "context_encoder.")
     return sum(parameter.numel() for name, parameter in model.named_parameters() if not name.startswith(left_out))

@@ -35,7 +35,8 @@ from contextual_bert.training.task_settings import TaskSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from contextual_bert.models import ContextualBertProcessor, EncodedItems
+    from contextual_bert.item_features import EncodedItems
+    from contextual_bert.models import ContextualBertProcessor
 
 DATA_FIELDS = (
     "data",

@@ -6,6 +6,8 @@ import torch
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.item_features import ItemLayout, encode_items
+from tests.unit.models.test_item_features import ENCODED, FEATURES, IS_NEW, counted_features
 
 SCHEMA = ContextSchema(features=(Categorical(name="gender", values=("female", "male")),))
 CONTEXT = {"gender": torch.tensor([2, 3])}
@@ -106,3 +108,63 @@ def test_the_context_starts_as_loud_as_the_items() -> None:
     assert bag.context_encoder is not None
     [vectors] = [module for module in bag.context_encoder.modules() if isinstance(module, torch.nn.Embedding)]
     assert float(vectors.weight.std()) == pytest.approx(float(bag.items.weight.std()), rel=0.05)
+
+
+FEATURED_INPUTS = torch.tensor([[3, 4, 1, 0], [5, 6, 1, 0]])  # 6 is the item that training lacks
+
+
+def featured_bag(*, dropout: float = 0.0) -> BagOfItems:
+    """A bag of the four items of ``ENCODED``."""
+    torch.manual_seed(0)
+    items = encode_items(FEATURES, ENCODED)
+    layout = ItemLayout(FEATURES, num_places=items.value_ids.shape[1], dropout=dropout)
+    bag = BagOfItems(7, layout=(), hidden_size=8, dropout=0.0, softmax_over="items", item_layout=layout).eval()
+    assert bag.attributes is not None
+    bag.attributes.fill(items, is_new=IS_NEW)
+    with torch.no_grad():
+        for weight in bag.parameters():
+            weight.normal_(std=0.5)
+    return bag
+
+
+def test_features_are_in_the_vectors_of_input_and_output() -> None:
+    bag = featured_bag()
+    first, last, attributes = bag.item_encoder, bag.output_encoder, bag.attributes
+    assert first is not None and last is not None and attributes is not None and bag.new_item_bias is not None
+    items, output, bias = bag.items.weight.clone(), bag.output.weight.clone(), bag.output.bias.clone()
+    with torch.no_grad():
+        for encoder, own in ((first, items), (last, output)):
+            own[6] = encoder.new.weight[0]
+            for item in range(4):
+                own[3 + item] += counted_features(encoder, item)
+        bias[6] = bag.new_item_bias.weight[0, 0]
+        mean = torch.stack([items[[3, 4]].mean(0), items[[5, 6]].mean(0)])
+        expected = bag.hidden(mean).relu() @ output.T + bias
+        torch.testing.assert_close(bag(FEATURED_INPUTS)["logits"], expected)
+
+
+def test_a_new_item_is_no_answer_in_training_and_one_afterwards() -> None:
+    bag = featured_bag().train()
+    labels = torch.tensor([[-100, -100, 5, -100], [-100, -100, 3, -100]])
+    output = bag(FEATURED_INPUTS, labels=labels)
+    assert (output["logits"][:, 6] == -torch.inf).all()
+    torch.testing.assert_close(output["loss"], -output["logits"][:, 3:6].log_softmax(-1)[[0, 1], [2, 0]].mean())
+    output["loss"].backward()
+    grads = [weight.grad for weight in (bag.items.weight, bag.output.weight, bag.output.bias)]
+    assert all(grad is not None and not grad[6].any() for grad in grads)
+    assert bag.eval()(FEATURED_INPUTS)["logits"][:, 6].isfinite().all()
+    asked = torch.tensor([[-100, -100, 6, -100], [-100] * 4])
+    assert bag.score_masked(FEATURED_INPUTS, labels=asked).log_probability.isfinite().all()
+
+
+def test_a_training_step_leaves_items_without_their_own_vectors() -> None:
+    bag = featured_bag(dropout=0.99).train()
+    torch.manual_seed(1)  # all four items are drawn
+    before = bag(FEATURED_INPUTS)["logits"]
+    with torch.no_grad():
+        for own in (bag.items.weight, bag.output.weight):
+            own[3:] += 1.0
+        bag.output.bias[3:] += 1.0
+    torch.manual_seed(1)
+    torch.testing.assert_close(bag(FEATURED_INPUTS)["logits"], before)
+    assert not torch.allclose(bag.eval()(FEATURED_INPUTS)["logits"], before)

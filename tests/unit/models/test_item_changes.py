@@ -1,6 +1,6 @@
 import torch
 
-from contextual_bert.models import encode_items
+from contextual_bert.item_features import encode_items
 from contextual_bert.models.item_changes import NO_ID, change_items
 from tests.unit.models.test_item_features import ENCODED, FEATURES, featured
 

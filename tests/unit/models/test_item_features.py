@@ -5,13 +5,11 @@ import torch
 
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.item_features import ItemAttributes, ItemEncoder, ItemLayout, encode_items
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
-    ItemLayout,
-    encode_items,
 )
-from contextual_bert.models.item_features import ItemAttributes, ItemEncoder
 
 COLOUR = FeatureLayout("colour", "categorical", 5, 0, 8)
 TAGS = FeatureLayout("tags", "multi_categorical", 6, 0, 8)

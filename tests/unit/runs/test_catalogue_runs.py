@@ -15,6 +15,7 @@ from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
 from contextual_bert.runs import run
 from contextual_bert.runs.inspection import inspect_table
+from contextual_bert.runs.registry import as_row
 from contextual_bert.runs.tasks import prepare
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import SetCompletion
@@ -112,6 +113,13 @@ def test_a_run_is_exported_as_a_plain_one(finished: Path, tmp_path: Path) -> Non
     ]
     assert [each["item"] for each in answers[0]] == [each["item"] for each in answers[1]]
     np.testing.assert_allclose(*([each["probability"] for each in answer] for answer in answers), rtol=1e-4)
+
+
+def test_a_bag_knows_new_items_by_their_features(data: Path, tmp_path: Path) -> None:
+    report = run(as_row(recipe(data), "bag"), tmp_path / "bag", is_quiet=True)
+    assert report is not None
+    [new] = [each for each in report.segments if each.value == "0, a new item"]
+    assert new.metrics["cross_entropy_nats"].value < np.log(8)  # 5 of the 24 that can be meant have its colour
 
 
 def test_settings_of_features_without_a_catalogue_are_refused(data: Path) -> None:

@@ -1,6 +1,8 @@
 import torch
 
 from contextual_bert.runs.item_start import settle_values, start_with_features
+from contextual_bert.runs.model_factory import count_counted
+from tests.unit.baselines.test_bag import featured_bag
 from tests.unit.models.test_item_features import FEATURES, featured
 
 IDS = torch.tensor([[3, 1, 5]])
@@ -41,6 +43,10 @@ def test_values_that_no_learned_item_has_are_the_mean_of_their_feature() -> None
     torch.testing.assert_close(after[[starts[0] + value for value in known]], colours[known])
 
 
+def test_features_of_a_bag_are_not_counted_as_its_own_vectors_are_not() -> None:
+    assert count_counted(featured_bag()) == 8 * 8 + 8
+
+
 def test_a_model_without_features_is_left_alone() -> None:
     plain = featured().without_item_features()
     before = {name: value.clone() for name, value in plain.state_dict().items()}
@@ -51,3 +57,14 @@ def test_a_model_without_features_is_left_alone() -> None:
 
 def test_layout_of_the_example_has_all_forms() -> None:
     assert {feature.form for feature in FEATURES} == {"id", "id_list", "vector"}
+
+
+def test_a_bag_starts_as_a_model_does() -> None:
+    bag = featured_bag()
+    own = [bag.items.weight.detach().clone(), bag.output.weight.detach().clone()]
+    start_with_features(bag)
+    with torch.no_grad():
+        tables = [bag.item_table(), bag.output_matrix()[0]]
+    for table, before, weight in zip(tables, own, (bag.items.weight, bag.output.weight), strict=True):
+        torch.testing.assert_close(table[:6], before[:6])
+        assert float(weight.detach()[3:6].norm()) < float(before[3:6].norm())

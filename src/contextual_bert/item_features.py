@@ -270,7 +270,7 @@ class ItemEncoder(nn.Module):
         values, *projections = vectors.split(sizes)
         self.values.weight.copy_(values)
         for projection, rows in zip(self.projections, projections, strict=True):
-            projection.weight.copy_(rows.T)
+            cast(nn.Linear, projection).weight.copy_(rows.T)
         if self.network is not None:
             for weight in cast(nn.Module, self.network[-1]).parameters():
                 weight.zero_()
@@ -297,6 +297,22 @@ class ItemEncoder(nn.Module):
         if self._table is None or not _is_same(self._table[0], key):
             self._table = (key, self._made(weight, attributes, attributes.is_new))
         return self._table[1]
+
+    def output_of(
+        self, own: nn.Linear, new_bias: Tensor, attributes: ItemAttributes, is_without_own: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the output matrix and its biases; in training a new item is never an answer.
+
+        Args:
+            own: the own vectors and biases.
+            new_bias: (1,) of an item without a bias of its own.
+            attributes: the values of the features.
+            is_without_own: in training, items whose own vector and bias are left out; None: those that training has not
+                seen.
+        """
+        weight = self(own.weight, attributes, is_without_own)
+        bias = torch.where(attributes.is_new if is_without_own is None else is_without_own, new_bias, own.bias)
+        return weight, bias if is_without_own is None else bias.masked_fill(attributes.is_new, -torch.inf)
 
     def _made(self, weight: Tensor, attributes: ItemAttributes, is_without_own: Tensor) -> Tensor:
         own = torch.where(is_without_own[:, None], self.new.weight, weight)
