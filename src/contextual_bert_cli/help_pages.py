@@ -13,7 +13,7 @@ from contextual_bert_cli.failures import InWords
 # In the order of ``--help``.
 COMMANDS = (
     *("inspect", "split", "train", "evaluate", "importance", "complete", "explain", "export", "serve"),
-    *("compare", "predict", "sample", "generate", "parameters", "catalogue", "world"),
+    *("compare", "predict", "sample", "generate", "inspect-model", "parameters", "catalogue", "world"),
 )
 _REST = "Options"
 
@@ -100,7 +100,7 @@ class Commands(InWords):
 
 
 def _module(name: str) -> Any:
-    return import_module(f"contextual_bert_cli.{name}")
+    return import_module(f"contextual_bert_cli.{name.replace('-', '_')}")
 
 
 def _command(name: str) -> Any:

@@ -37,9 +37,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and, in this order, paragraphs, tables, pictures and a list of notes.
+    """A heading and, in this order, paragraphs, a figure, tables, pictures and a list of notes.
 
-    In paragraphs and notes, text between backticks is set as code; everything else is taken literally.
+    In paragraphs and notes, text between backticks is set as code; everything else is taken literally. A figure is
+    HTML that ``render_template`` made; Markdown leaves it out.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Section:
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
     notes: tuple[str, ...] = ()
+    figure: Markup | None = None
 
 
 def render_markdown_page(title: str, sections: Sequence[Section]) -> str:
@@ -82,6 +84,16 @@ def render_html_page(title: str, sections: Sequence[Section], images: Mapping[st
     drawn = {name: _Image.of(png) for name, png in images.items()}
     page = _TEMPLATES.get_template("page.html").render(title=title, sections=sections, images=drawn)
     return printable(page)  # HTML forbids raw control characters, and a page is looked at with `less`, too
+
+
+def render_template(name: str, **values: Any) -> Markup:
+    """Return a part of a page, made by a template of this package; the values are escaped.
+
+    Args:
+        name: of the template's file.
+        **values: that it names.
+    """
+    return Markup(_TEMPLATES.get_template(name).render(**values))
 
 
 def render_html_table(table: Table) -> str:

@@ -1,6 +1,7 @@
 from .evaluation import Evaluation, evaluate_oracle, evaluate_run
 from .grid import named_rows, table_rows
 from .inspection import Inspection, inspect_table
+from .model_inspection import ModelInspection, inspect_model
 from .oracle_run import oracle_run
 from .permutation_importance import RunImportance, ablate_features, permute_features
 from .prepared_data import make_split
@@ -18,6 +19,7 @@ __all__ = [
     "BASELINES",
     "Evaluation",
     "Inspection",
+    "ModelInspection",
     "Peers",
     "RunImportance",
     "SetCompletionTask",
@@ -27,6 +29,7 @@ __all__ = [
     "as_row",
     "evaluate_oracle",
     "evaluate_run",
+    "inspect_model",
     "inspect_table",
     "is_complete",
     "load_run",

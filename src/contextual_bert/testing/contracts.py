@@ -60,7 +60,7 @@ def check_method(method_name: str) -> None:
 
     Example:
         >>> sorted(CONTRACTS)[:3]
-        ['bert', 'bfloat16', 'checkpoint_start']
+        ['attentions', 'bert', 'bfloat16']
     """
     get_method(method_name)
     for check in CONTRACTS.values():

@@ -38,6 +38,7 @@ BASES: Mapping[str, str] = {
     "predict": "runs/texts --text a",
     "sample": "runs/words",
     "generate": "runs/writing",
+    "inspect-model": "runs/sets --set a",
     "parameters": "",
     "catalogue add": "runs/sets --catalogue sets.csv --output new",
     "catalogue update": "runs/sets --catalogue sets.csv --output new",

@@ -30,6 +30,8 @@ COMMANDS = (
     "compare",
     "predict",
     "sample",
+    "generate",
+    "inspect-model",
     "parameters",
 )
 GROUPS = {"world": ("generate", "oracle"), "catalogue": ("add", "update", "remove")}

@@ -16,6 +16,7 @@ from contextual_bert.data import SequenceDataset, ShuffledContext, Split
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores
 from contextual_bert.inference import set_index
+from contextual_bert.inference.inspected_queries import InspectedQuery
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.reporting import segments_of
@@ -32,11 +33,13 @@ class Task(PreparedData, ABC):
         name_of_shares: counted shares that a run is compared with, if any.
         num_sampled: training rows that are scored for the report on membership.
         eval_batch_size: rows a forward pass of an evaluation, where nothing else is asked for.
+        inspected: how ``inspect_model`` reads a query for its models; None: it cannot.
     """
 
     name_of_shares: ClassVar[str] = ""
     num_sampled: ClassVar[int] = 1000
     eval_batch_size: ClassVar[int] = ContextualTrainingArguments.per_device_eval_batch_size
+    inspected: ClassVar[type[InspectedQuery] | None] = None
 
     @classmethod
     @abstractmethod

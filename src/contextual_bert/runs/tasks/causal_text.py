@@ -17,6 +17,7 @@ from contextual_bert.data import SequenceDataset, Split, TextTable
 from contextual_bert.data.causal_windows import in_windows
 from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import EncodedTexts, encode_texts, score_tokens
+from contextual_bert.inference.inspected_queries import InspectedNext
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertConfig,
@@ -58,6 +59,7 @@ class CausalTextTask(CountedTask, TextModelTask):
 
     model_class = ContextualBertForCausalLM
     learned = "none"
+    inspected = InspectedNext
     evaluated_as = EvaluationSettings(ks=(1, 5, 20), row_name="token", set_name="text", choice_name="token")
     name_of_shares = "token shares"
     num_sampled = 100

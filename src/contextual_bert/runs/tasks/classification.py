@@ -6,6 +6,7 @@ from typing import Any
 from contextual_bert.baselines import LabelShares
 from contextual_bert.baselines.names import WITHOUT_BERT
 from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.inference.inspected_queries import InspectedLabel
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.runs.tasks.text import LabelModelTask
 
@@ -15,6 +16,7 @@ class ClassificationTask(LabelModelTask):
 
     model_class = ContextualBertForSequenceClassification
     counted = LabelShares
+    inspected = InspectedLabel
     # Recall@1 alone where few labels are ranked: that is the accuracy, but for ties.
     evaluated_as = EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
 

@@ -12,6 +12,7 @@ from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingColl
 from contextual_bert.errors import Message
 from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import score
+from contextual_bert.inference.inspected_queries import InspectedBlanks
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.models.tokenization import WORD_PIECE, word_pieces
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
@@ -27,6 +28,7 @@ class MaskedTextTask(CountedTask, TextModelTask):
 
     model_class = ContextualBertForMaskedLM
     learned = "none"
+    inspected = InspectedBlanks
     evaluated_as = EvaluationSettings(ks=(1, 5, 20), row_name="hidden token", set_name="text", choice_name="token")
     name_of_shares = "token shares"
     num_sampled = 100  # texts, of which each token is hidden once

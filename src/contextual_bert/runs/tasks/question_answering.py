@@ -14,6 +14,7 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.data.answers import strings_of
 from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import EncodedQuestions, encode_questions, score_answers
+from contextual_bert.inference.inspected_queries import InspectedAnswer
 from contextual_bert.models import ContextualBertForQuestionAnswering
 from contextual_bert.runs.answer_objective import AnswerObjective
 from contextual_bert.runs.reporting import true_answers
@@ -31,6 +32,7 @@ class QuestionAnsweringTask(TextModelTask):
 
     model_class = ContextualBertForQuestionAnswering
     learned = "answers"
+    inspected = InspectedAnswer
     evaluated_as = EvaluationSettings(ks=(1,), row_name="answer end", set_name="question", choice_name="place")
 
     @property

@@ -21,6 +21,7 @@ from contextual_bert.data import SequenceDataset, SetTable, Split
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.inference import Catalogue, CompletionPipeline, encode_sets, score, set_index
+from contextual_bert.inference.inspected_queries import InspectedSet
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
@@ -56,6 +57,7 @@ class SetCompletionTask(CountedTask):
 
     counted = ItemPopularity
     name_of_shares = "counted popularity"
+    inspected = InspectedSet
 
     examples: SetTable
     learned_items: pa.Array | None = None

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TEXT_BASELINES
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
+from contextual_bert.inference.inspected_queries import InspectedTags
 from contextual_bert.models import ContextualBertForTokenClassification
 from contextual_bert.runs.tasks.text import LabelModelTask
 from contextual_bert.runs.unscored import unscored_words
@@ -24,6 +25,7 @@ class TaggingTask(LabelModelTask):
 
     model_class = ContextualBertForTokenClassification
     learned = "a label for each word"
+    inspected = InspectedTags
     evaluated_as = EvaluationSettings(ks=(1,), row_name="word", set_name="text", choice_name="label")
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:

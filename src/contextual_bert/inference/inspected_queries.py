@@ -1,0 +1,244 @@
+"""Queries as ``inspect_model`` reads them: one a model, its positions by name, and what the model predicts there.
+
+A task names the class for its models. It knows no run and no page.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from contextual_bert.arrow_types import checked_text
+from contextual_bert.candidates import exclude, excluded_ids
+from contextual_bert.data import SequenceDataset
+from contextual_bert.errors import QueryError
+from contextual_bert.inference.queries import MASK, check_query, check_set_size, in_queries, read_request
+from contextual_bert.inference.texts.answer_spans import log_shares
+from contextual_bert.inference.texts.encode_questions import NO_ANSWER, encode_questions
+from contextual_bert.inference.texts.encode_texts import encode_texts
+from contextual_bert.inference.texts.text_labels import LabelColumns
+from contextual_bert.inference.texts.text_layout import NO_START
+from contextual_bert.models import IGNORED_LABEL, ContextFeatureExtractor, ContextualBertProcessor, label_logits
+
+MAX_POSITIONS = 128  # of a picture of attention, in which each has a row that can be read
+
+
+class InspectedQuery(ABC):
+    """One query, without its context.
+
+    Args:
+        model: that is asked, in ``eval()`` mode.
+        processor: its own.
+        query: {key: value} of ``keys``, and "context", which is not read here.
+        room: tokens of a text at most.
+
+    Attributes:
+        keys: of a query, beside "context".
+        example: what a query looks like, for messages.
+        inputs: one row of what ``forward`` takes.
+        tokens: the name of each position.
+        notes: what the reader should know.
+
+    Raises:
+        QueryError, UnknownNameError: a faulty query, by the place in it.
+    """
+
+    keys: ClassVar[tuple[str, ...]] = ("text",)
+    example: ClassVar[str] = 'Give {"text": "...", "context": {...}}.'
+
+    def __init__(self, model: Any, processor: ContextualBertProcessor, query: Mapping[str, Any], *, room: int) -> None:
+        check_query(query, row=0, known=(*self.keys, "context"), fix=self.example)
+        self.model, self.processor, self.room = model, processor, room
+        self.notes: list[str] = []
+        self.inputs: dict[str, Any] = self.encoded(query)
+        ids: list[int] = self.inputs["input_ids"][0].tolist()
+        if len(ids) > MAX_POSITIONS:
+            raise QueryError(
+                f"has {len(ids)} positions, and a picture of attention has room for {MAX_POSITIONS}",
+                location=(0, self.keys[-1]),
+                fix="Give less.",
+            )
+        self.tokens = tuple(map(self.name_of, ids))
+
+    @abstractmethod
+    def encoded(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        """Return one row of what ``forward`` takes, without a context."""
+
+    @abstractmethod
+    def shares(self, outputs: Any) -> dict[str, Tensor]:
+        """Return place -> (choices,), the probability of each choice there.
+
+        Args:
+            outputs: of the model for one row.
+        """
+
+    @abstractmethod
+    def choice_name(self, choice: int) -> str:
+        """Return what a choice is called."""
+
+    def name_of(self, token: int) -> str:
+        """Return the name of a position with this id."""
+        return self.processor.tokenizer.decode([token]).strip() or "␣"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class InspectedText(InspectedQuery):
+    """A text, or a pair."""
+
+    has_words: ClassVar[bool] = False
+    word_starts: Any = None
+
+    def encoded(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        asked = [key for key in self.keys if key == "text" or query.get(key) is not None]
+        given = {key: given_text(query, key, fix=self.example) for key in asked}
+        if "pair" in given and self.model.config.type_vocab_size < 2:
+            raise QueryError(
+                "this model has one segment, and a pair of texts two",
+                location=(0, "pair"),
+                value=given["pair"],
+                fix="Leave the second text out.",
+            )
+        columns: dict[str, list[Any]] = {key: [value] for key, value in given.items()}
+        if self.has_words:
+            columns["text"] = [given["text"].split()]
+        with in_queries():
+            found = encode_texts(
+                pa.table(columns),
+                ContextualBertProcessor(ContextFeatureExtractor(), self.processor.tokenizer),
+                text="text",
+                pair="pair" if "pair" in given else None,
+                max_length=self.room,
+                truncation="head" if "pair" in given else self.processor.truncation,
+            )
+        if found.is_cut.any():
+            self.notes.append("The text is longer than the model reads: a part of it was not read.")
+        self.word_starts = found.word_starts
+        self.words: list[str] = columns["text"][0] if self.has_words else []
+        return one_row(found.dataset)
+
+
+class InspectedLabel(InspectedText):
+    """A text, or a pair, that gets a label or a grade."""
+
+    keys = ("text", "pair")
+
+    def shares(self, outputs: Any) -> dict[str, Tensor]:
+        return {"label": self.labels.read(outputs.logits.float())[0]}
+
+    def choice_name(self, choice: int) -> str:
+        return self.labels.names[choice]
+
+    @property
+    def labels(self) -> LabelColumns:
+        """The labels of the model."""
+        return LabelColumns(self.model.config, has_tags=self.has_words)
+
+
+class InspectedTags(InspectedLabel):
+    """A text, split at its spaces, whose words get tags."""
+
+    keys = ("text",)
+    has_words = True
+
+    def shares(self, outputs: Any) -> dict[str, Tensor]:
+        is_start = torch.from_numpy(self.word_starts != NO_START)
+        asked = torch.where(is_start, 0, IGNORED_LABEL)[None].to(outputs.logits.device)
+        found = label_logits(self.model, outputs.logits.float(), asked).softmax(dim=-1)[0].cpu()
+        places = zip(self.word_starts[is_start.numpy()].tolist(), found[is_start], strict=True)
+        return {f"{number + 1}: {self.words[number]}": share for number, share in places}
+
+
+class InspectedAnswer(InspectedQuery):
+    """A question and the text that answers it."""
+
+    keys = ("question", "text")
+    example = 'Give {"question": "...", "text": "...", "context": {...}}.'
+
+    def encoded(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        given = {key: [given_text(query, key, fix=self.example)] for key in self.keys}
+        tokens = ContextualBertProcessor(ContextFeatureExtractor(), self.processor.tokenizer)
+        with in_queries():
+            windows = encode_questions(pa.table(given), tokens, max_length=self.room).dataset
+        if len(windows) > 1:
+            self.notes.append(f"The text is read in {len(windows)} windows, of which the first is shown.")
+        return one_row(windows)
+
+    def shares(self, outputs: Any) -> dict[str, Tensor]:
+        first, last = log_shares(self.model, outputs, self.inputs)[0].exp()
+        return {"answer begins": first, "answer ends": last}
+
+    def choice_name(self, choice: int) -> str:
+        return "(no answer)" if choice == NO_ANSWER else f"{choice + 1}: {self.tokens[choice]}"
+
+
+class InspectedNext(InspectedText):
+    """The beginning of a text that a model continues."""
+
+    def encoded(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: values[:, :-1] for name, values in super().encoded(query).items()}  # without the text's end
+
+    def shares(self, outputs: Any) -> dict[str, Tensor]:
+        return {"next token": outputs.logits[0, -1].float().softmax(dim=-1).cpu()}
+
+    def choice_name(self, choice: int) -> str:
+        return self.name_of(choice)
+
+
+class InspectedBlanks(InspectedText):
+    """A text with [MASK] where a token is hidden."""
+
+    def shares(self, outputs: Any) -> dict[str, Tensor]:
+        config, ids = self.model.config, self.inputs["input_ids"]
+        mask = config.mask_token_id
+        blanks = (ids == mask).flatten().nonzero(as_tuple=True)[0]
+        logits = outputs.logits.float().cpu()
+        logits = logits[0, blanks] if logits.ndim == 3 else logits  # of all positions where it began as a checkpoint
+        over = "candidates" if config.softmax_over == "candidates" else "items"  # as CompletionPipeline
+        excluded = excluded_ids(over, ids, blanks, reserved=config.reserved_token_ids)
+        found = exclude(logits, excluded).softmax(dim=-1)
+        return {f"[MASK] at {place + 1}": share for place, share in zip(blanks.tolist(), found, strict=True)}
+
+    def choice_name(self, choice: int) -> str:
+        return self.name_of(choice)
+
+
+class InspectedSet(InspectedBlanks):
+    """A set of items, completed by one more where it has no [MASK]."""
+
+    keys = ("items",)
+    example = 'Give {"items": ["...", "[MASK]"], "context": {...}}.'
+
+    def encoded(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        if "items" not in query:
+            raise QueryError("there is no set", location=(0, "items"), fix=self.example)
+        request = read_request({key: value for key, value in query.items() if key != "context"}, row=0)
+        check_set_size(request, self.model.config, row=0)
+        vocabulary = self.processor.items
+        unknown = [item for item in request.items if item != MASK and vocabulary.id_of_value(item) is None]
+        if unknown:
+            self.notes.append(f"Items that the model never saw, read as [UNK]: {', '.join(unknown)}.")
+        return self.processor.encode_items([request.items])
+
+    def name_of(self, token: int) -> str:
+        return str(self.processor.items.value_of(token))
+
+
+def one_row(dataset: SequenceDataset) -> dict[str, Any]:
+    """Return the first row of a data set as ``forward`` takes it."""
+    return dataset.__getitems__(torch.tensor([0])).inputs()
+
+
+def given_text(query: Mapping[str, Any], key: str, *, fix: str) -> str:
+    """Return the text of a query under a key.
+
+    Raises:
+        QueryError: there is none, or nothing to read in it.
+    """
+    text = query.get(key)
+    if not isinstance(text, str) or not text.strip():
+        problem = f"there is no {key}" if text is None else f"{text!r:.80} is no text"
+        raise QueryError(problem, location=(0, key), value=text, fix=fix)
+    with in_queries():
+        return checked_text(text, row=0, column=key)
