@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -21,7 +21,7 @@ from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 
 if TYPE_CHECKING:
-    from contextual_bert.inference import Answer, BulkSettings, JointAnswer, RayCluster
+    from contextual_bert.inference import Answer, BulkSettings, Candidate, JointAnswer, RayCluster
 
 EXAMPLE = """\b
 Example:
@@ -49,19 +49,32 @@ def show_answer(answer: "Answer", *, num_items: int) -> None:
     from contextual_bert.evaluation.tables import Table
 
     for slot in answer["slots"]:
-        rows = tuple(
-            (str(rank), each["item"], f"{each['probability']:.2%}") for rank, each in enumerate(slot["candidates"], 1)
-        )
+        headings, rows = table_of(slot["candidates"])
         title = f"{', '.join(answer['items'])}: item {slot['position'] + 1}, the best {len(rows)} of "
         is_limited = bool(set(slot["removed"]) - {"repeats"})
         title += counted(slot["num_permitted"], "permitted item") if is_limited else counted(num_items, "item")
-        show(Table(title, ("rank", "item", "probability"), rows, num_label_columns=2))
+        show(Table(title, headings, rows, num_label_columns=2))
         if is_limited:
             remark(
                 f"Probabilities are among the permitted items; the model gives {slot['excluded_probability']:.2%} "
                 f"to the {num_items - slot['num_permitted']:,} others."
             )
     show_remarks(answer)
+
+
+def table_of(candidates: "Sequence[Candidate]") -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the headings and rows of proposals; the last column says which are new, where one is.
+
+    Example:
+        >>> table_of([{"item": "coat", "probability": 0.5}, {"item": "hat", "probability": 0.25, "is_new": True}])[1]
+        (('1', 'coat', '50.00%', ''), ('2', 'hat', '25.00%', 'new'))
+    """
+    rows = [(str(rank), each["item"], f"{each['probability']:.2%}") for rank, each in enumerate(candidates, 1)]
+    headings = ("rank", "item", "probability")
+    if not any(each.get("is_new") for each in candidates):
+        return headings, tuple(rows)
+    marks = ("new" if each.get("is_new") else "" for each in candidates)
+    return (*headings, ""), tuple((*row, mark) for row, mark in zip(rows, marks, strict=True))
 
 
 def show_joint_answer(answer: "JointAnswer") -> None:

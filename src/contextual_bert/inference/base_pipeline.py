@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from contextual_bert.errors import ConfigurationError, QueryError, SchemaError, UnknownNameError
 from contextual_bert.inference.capabilities import Model, guidance_notes
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.completion_answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
+from contextual_bert.inference.completion_answers import (
+    Answer,
+    Candidate,
+    Remarks,
+    Slot,
+    new_candidates,
+    new_item_notes,
+    notes_on,
+    slot_of,
+)
 from contextual_bert.inference.constraints import ConstraintInput, Permitted, permitted_items
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.queries import (
@@ -80,6 +89,8 @@ class BaseCompletionPipeline(ABC):
     no_logits: str | None = None  # why there are none, in a pipeline that ranks without them
     max_top_k: int | None = None  # where it can give no more
     verdicts: FieldVerdicts | None = None  # what the run's report says of each field; None where it does not
+    # Shape (vocabulary,): which items no set of training held; None where items are names alone.
+    is_new: NDArray[np.bool_] | None = None
     sets = TrainedSets()  # how the run read its sets; what ``from_pretrained`` finds in the folder
 
     def __init__(self, model: SetModel, processor: Any, *, catalogue: Catalogue | None = None) -> None:
@@ -225,9 +236,15 @@ class BaseCompletionPipeline(ABC):
                 ids, values, outside = next(ranked)
                 # Of fewer than top_k permitted items, the rest of the best are forbidden ones.
                 pairs = list(zip(ids, values, strict=True))[: each.num_items(blank)]
-                proposals = [Candidate(item=self.processor.items.value_of(key), probability=p) for key, p in pairs]
+                proposals = [self._candidate(key, probability) for key, probability in pairs]
                 slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
             yield slots
+
+    def _candidate(self, index: int, probability: float) -> Candidate:
+        found = Candidate(item=self.processor.items.value_of(index), probability=probability)
+        if self.is_new is not None and self.is_new[index]:
+            found["is_new"] = True
+        return found
 
     def answer(
         self, request: Request, slots: list[Slot], *, has_unknown: bool = True, context_notes: Sequence[str] = ()
@@ -248,13 +265,22 @@ class BaseCompletionPipeline(ABC):
                 f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
             )
         remarks = self.remarks(request, [*notes, *context_notes], has_unknown=has_unknown)
+        remarks["notes"] += new_item_notes(new_candidates(slots))  # last, see ``shortened``
         return Answer(items=request.items, slots=slots, **remarks)
+
+    def new_among(self, items: Sequence[str]) -> list[str]:
+        """Return the items that no set of training held; none where items are names alone."""
+        if self.is_new is None:
+            return []
+        ids = {item: index for item in items if (index := self.processor.items.id_of_value(item)) is not None}
+        return [item for item, index in ids.items() if self.is_new[index]]
 
     def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
         """Return unknown items and values of a query, with notes after those given."""
         vocabulary = self.processor.items
+        visible = [item for item in request.items if item != MASK]
         return Remarks(
-            unknown_items=[item for item in request.items if item != MASK and vocabulary.id_of_value(item) is None],
+            unknown_items=[item for item in visible if vocabulary.id_of_value(item) is None],
             unknown_context=self.processor.unknown_values(request.context) if has_unknown else {},
             notes=[
                 *notes,
@@ -267,5 +293,6 @@ class BaseCompletionPipeline(ABC):
                     sets=self.sets,
                 ),
                 *guidance_notes(self.model, request.guidance),
+                *new_item_notes(self.new_among(visible), of_the_set=True),
             ],
         )

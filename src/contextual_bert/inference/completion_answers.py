@@ -1,7 +1,7 @@
 """Answers of single and joint completions as plain records that become JSON, and the sentences beside the proposals."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -13,15 +13,20 @@ from contextual_bert.inference.query_schema import Condition
 from contextual_bert.nouns import counted
 
 PERMITTED = "permitted items"
+_MOST_NAMED = 5  # items in one note
 
 Method = Literal["auto", "exact", "beam", "gibbs"]
 
 
 class Candidate(TypedDict):
-    """One proposal: the item, and its probability among the permitted items."""
+    """One proposal: the item, and its probability among the permitted items.
+
+    ``is_new``: true for an item that no set of training held and that is known by its features; else it is not there.
+    """
 
     item: str
     probability: float
+    is_new: NotRequired[bool]
 
 
 class Slot(TypedDict):
@@ -74,6 +79,36 @@ def slot_of(
         removed={name: counts[blank] for name, counts in permitted.removed.items() if counts[blank]},
         reason=permitted.reason(blank),
     )
+
+
+def new_item_notes(names: Iterable[str], *, of_the_set: bool = False) -> list[str]:
+    """Return a note on items that no set of training held; none without such items.
+
+    Args:
+        names: of these items.
+        of_the_set: they are in the set, and not proposed.
+
+    Example:
+        >>> new_item_notes(["coat-9"])
+        ['Proposed, new and known by features alone: coat-9.']
+    """
+    new = list(dict.fromkeys(names))
+    more = ", ..." if len(new) > _MOST_NAMED else "."
+    where = "In the set" if of_the_set else "Proposed"
+    return [f"{where}, new and known by features alone: {', '.join(new[:_MOST_NAMED])}{more}"] if new else []
+
+
+def new_candidates(slots: Sequence[Slot]) -> list[str]:
+    """Return the proposals that no set of training held."""
+    return [each["item"] for slot in slots for each in slot["candidates"] if each.get("is_new")]
+
+
+def shortened(answer: Answer, top_k: int) -> Answer:
+    """Return the answer that ``top_k`` alone would have got: the best come first."""
+    slots: list[Slot] = [{**slot, "candidates": slot["candidates"][:top_k]} for slot in answer["slots"]]
+    before, after = (new_item_notes(new_candidates(each)) for each in (answer["slots"], slots))
+    notes = answer["notes"]
+    return {**answer, "slots": slots, "notes": [*notes[: len(notes) - len(before)], *after]}
 
 
 def notes_on(
@@ -162,7 +197,8 @@ class Completion(TypedDict):
     ``items``: the whole set; ``filled``: what the blanks got, in the order of their positions; ``log_probability``: by
     the chain rule over the blanks, in nats, among all items, so of different constraints comparable; ``probability``:
     the same among all permitted completions, where all were seen; ``pseudo_log_likelihood``: the sum over the blanks of
-    log Pr(item | all other items); ``price``: of what was filled, where the catalogue knows it.
+    log Pr(item | all other items); ``price``: of what was filled, where the catalogue knows it; ``new_items``: those of
+    ``filled`` that no set of training held, where there are some.
     """
 
     items: list[str]
@@ -171,6 +207,7 @@ class Completion(TypedDict):
     probability: float | None
     pseudo_log_likelihood: float
     price: float | None
+    new_items: NotRequired[list[str]]
 
 
 class JointAnswer(TypedDict):

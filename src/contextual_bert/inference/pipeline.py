@@ -21,7 +21,7 @@ from contextual_bert.errors import RunDirectoryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Query, Ranking
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.completion_answers import JointAnswer, Method
+from contextual_bert.inference.completion_answers import JointAnswer, Method, new_item_notes
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.item_updates import with_new_items
@@ -78,6 +78,8 @@ class CompletionPipeline(BaseCompletionPipeline):
         super().__init__(model, processor, catalogue=catalogue)
         place: Any = device if device is not None else model.device
         self.model: ContextualBertForMaskedLM = model.to(place).eval()
+        attributes = self.model.bert.embeddings.attributes
+        self.is_new = attributes.is_new.cpu().numpy() if attributes is not None else None
 
     @classmethod
     def from_pretrained(
@@ -162,7 +164,14 @@ class CompletionPipeline(BaseCompletionPipeline):
                 has_order=self.model.config.has_position_embeddings,
             )
             notes = [*([found["reason"]] if found["reason"] else []), *about.of(row)]
-            answers.append({**found, **self.remarks(request, notes)})
+            for each in found["completions"]:
+                if new := self.new_among(each["filled"]):
+                    each["new_items"] = new
+            remarks = self.remarks(request, notes)
+            remarks["notes"] += new_item_notes(
+                item for each in found["completions"] for item in each.get("new_items", ())
+            )
+            answers.append({**found, **remarks})
         return answers[0] if isinstance(queries, Mapping | Request) else answers
 
     def logits(self, inputs: Mapping[str, Any], *, guidance: Sequence[float] | float = 1.0) -> Tensor:

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer
+from contextual_bert.inference.completion_answers import shortened
 from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.protocol import AS_WRITTEN
@@ -103,7 +104,7 @@ class Batcher:
             own = answers[first : first + len(request.queries)]
             first += len(request.queries)
             if request.top_k < top_k:
-                own = [_cut(answer, request.top_k) for answer in own]
+                own = [shortened(answer, request.top_k) for answer in own]
             job.future.set_result(CompletedRequest(own, len(queries), started - job.queued_at, seconds))
 
     def _compute_sound_ones(self, batch: Sequence[Job[BatchedRequest]]) -> None:
@@ -125,11 +126,6 @@ class Batcher:
         self._metrics.batch_seconds.observe(seconds)
         for waited in queue_seconds:
             self._metrics.queue_seconds.observe(waited)
-
-
-def _cut(answer: Answer, top_k: int) -> Answer:
-    """The answer that ``top_k`` alone would have got: the best come first."""
-    return {**answer, "slots": [{**slot, "candidates": slot["candidates"][:top_k]} for slot in answer["slots"]]}
 
 
 def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettings) -> APIRouter:

@@ -83,11 +83,16 @@ class SchemaAnswer(BaseModel):
 
 
 class ItemAnswer(BaseModel):
-    """An item; ``in_stock`` is null where the server has no catalogue."""
+    """An item; ``in_stock`` is null where the server has no catalogue.
+
+    ``is_new``: whether no set of training held it, so that it is known by its features; it is there where the run knows
+    features of items.
+    """
 
     item: str
     in_stock: bool | None
     attributes: dict[str, Any]
+    is_new: bool = False
 
 
 class ItemsAnswer(BaseModel):
@@ -110,8 +115,10 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
         """The features of the context, constraints, attributes of the catalogue, capabilities, counts and limits."""
         version = serving.current
         found = version.pipeline.processor.schema
-        catalogue = version.pipeline.catalogue
+        catalogue, is_new = version.pipeline.catalogue, version.pipeline.is_new
         counts = {"items": len(version.pipeline.processor.items.values)}
+        if is_new is not None:
+            counts["new_items"] = int(is_new.sum())
         if catalogue is not None:
             counts |= {"items_in_catalogue": int(catalogue.is_known.sum()), "in_stock": int(catalogue.in_stock.sum())}
         is_limit = ("max_", "deadline", "computation_deadline")
@@ -129,7 +136,9 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
             limits=limits,
         )
 
-    @router.get("/v1/items", response_model=ItemsAnswer, summary="Find items by name")
+    @router.get(
+        "/v1/items", response_model=ItemsAnswer, response_model_exclude_unset=True, summary="Find items by name"
+    )
     def items(
         item: Annotated[list[str], Query(default_factory=list, max_length=settings.max_page, description=item_about)],
         text: Annotated[str, Query(max_length=200, description="A piece of the id or name, whatever its case.")] = "",

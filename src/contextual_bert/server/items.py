@@ -45,14 +45,15 @@ def named_items(version: Version, items: Sequence[str], *, offset: int, limit: i
 
 
 def describe_item(version: Version, item: str) -> dict[str, Any]:
-    """An item, whether it is in stock at this moment, and what the catalogue says of it."""
-    catalogue = version.pipeline.catalogue
+    """An item, whether it is in stock at this moment, what the catalogue says of it, and whether it is new."""
+    catalogue, is_new = version.pipeline.catalogue, version.pipeline.is_new
+    index = version.pipeline.processor.items.id_of(item)
+    known_since = {"is_new": bool(is_new[index])} if is_new is not None else {}
     if catalogue is None:
-        return {"item": item, "in_stock": None, "attributes": {}}
-    index = catalogue.vocabulary.id_of(item)
+        return {"item": item, "in_stock": None, "attributes": {}, **known_since}
     shown_already = (catalogue.id_column, STOCK)
     record = {key: json_value(value) for key, value in catalogue.record(item).items() if key not in shown_already}
-    return {"item": item, "in_stock": bool(catalogue.in_stock[index]), "attributes": record}
+    return {"item": item, "in_stock": bool(catalogue.in_stock[index]), "attributes": record, **known_since}
 
 
 def json_value(value: Any) -> Any:

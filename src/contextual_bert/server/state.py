@@ -45,6 +45,9 @@ class ServedPipeline(Protocol):
     def model(self) -> Any: ...
 
     @property
+    def is_new(self) -> Any: ...
+
+    @property
     def no_logits(self) -> str | None: ...
 
     @property

@@ -8,17 +8,20 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 from rich.console import Console
+from typer.testing import CliRunner
 
 from contextual_bert.data import SetPolicy
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
+from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import run
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.registry import as_row
 from contextual_bert.runs.tasks import prepare
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import SetCompletion
+from contextual_bert_cli.main import app
 
 COLOURS = ("red", "green", "blue", "black")
 MODEL = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
@@ -78,6 +81,36 @@ def test_new_items_are_proposed_by_their_features(finished: Path) -> None:
     assert all(candidate["item"].startswith("blue") for candidate in seen["slots"][0]["candidates"])
 
 
+def test_answers_say_which_items_are_new(finished: Path) -> None:
+    pipeline = CompletionPipeline.from_pretrained(finished, device="cpu")
+    note = "new and known by features alone"
+    asked = {"items": ["green-0", "green-1", "[MASK]"]}
+    answer = pipeline([asked], top_k=6)[0]
+    marked = {each["item"]: each.get("is_new") for each in answer["slots"][0]["candidates"]}
+    assert marked.pop("green-new") is True and set(marked.values()) == {None}
+    assert f"Proposed, {note}: green-new." in answer["notes"]
+    assert not any(note in each for each in pipeline([asked], top_k=1)[0]["notes"])
+    visible = pipeline({"items": ["blue-new", "blue-1", "[MASK]"], "deny": NEW})
+    assert [each for each in visible["notes"] if note in each] == [f"In the set, {note}: blue-new."]
+    joint = pipeline.complete_jointly({"items": ["green-0", "[MASK]", "[MASK]"], "allow": ["green-new", "green-1"]})
+    assert [each["new_items"] for each in joint["completions"]] == [["green-new"]]
+    assert f"Proposed, {note}: green-new." in joint["notes"]
+    result = CliRunner().invoke(app, ["complete", str(finished), "--set", "green-0,green-1", "--top", "6"])
+    assert result.exit_code == 0, result.output
+    (line,) = [line.split() for line in result.stdout.splitlines() if "green-new" in line]
+    assert line[-1] == "new"
+
+
+def test_a_run_without_features_says_nothing_of_new_items(data: Path, tmp_path: Path) -> None:
+    short = recipe(data, catalogue=False).changed(training={"num_train_epochs": 1, "eval_strategy": "no"})
+    run(short, tmp_path / "plain", is_quiet=True)
+    pipeline = CompletionPipeline.from_pretrained(tmp_path / "plain", device="cpu")
+    assert pipeline.is_new is None
+    answer = pipeline({"items": ["green-0", "green-new", "[MASK]"]})
+    assert {*answer["slots"][0]["candidates"][0]} == {"item", "probability"}
+    assert answer["unknown_items"] == ["green-new"] and "known by features" not in str(answer["notes"])
+
+
 def test_new_items_are_scored_and_shown_apart(data: Path, tmp_path: Path) -> None:
     with_features = run(recipe(data), tmp_path / "with", is_quiet=True)
     names = {segment.value for segment in with_features.segments if "times in training" in segment.feature}
@@ -106,13 +139,23 @@ def test_rare_items_are_new_ones_where_the_catalogue_knows_them(data: Path) -> N
 def test_a_run_is_exported_as_a_plain_one(finished: Path, tmp_path: Path) -> None:
     record = export_onnx(finished, tmp_path / "onnx", top_k=5)
     assert record["parity"]["max_difference_nats"] < 1e-4
+    assert record["new_items"] == [*NEW]
     query = [{"items": ["green-0", "green-1", "[MASK]"], "context": {"sex": "f"}}]
-    answers = [
-        pipeline.from_pretrained(folder, device="cpu")(query, top_k=5)[0]["slots"][0]["candidates"]
+    whole = [
+        pipeline.from_pretrained(folder, device="cpu")(query, top_k=5)[0]
         for pipeline, folder in ((CompletionPipeline, finished), (OnnxCompletionPipeline, tmp_path / "onnx"))
     ]
+    answers = [each["slots"][0]["candidates"] for each in whole]
+    assert whole[0]["notes"] == whole[1]["notes"]
+    assert [each.get("is_new") for each in answers[0]] == [each.get("is_new") for each in answers[1]]
+    assert {each["item"] for each in answers[1] if each.get("is_new")} == {"green-new"}
     assert [each["item"] for each in answers[0]] == [each["item"] for each in answers[1]]
     np.testing.assert_allclose(*([each["probability"] for each in answer] for answer in answers), rtol=1e-4)
+    path = tmp_path / "onnx" / "export.json"
+    path.write_text(path.read_text("utf-8").replace("blue-new", "blue-9"), "utf-8")
+    write_manifest(path.parent)
+    with pytest.raises(RunDirectoryError, match="no list of its items"):
+        OnnxCompletionPipeline(path.parent)
 
 
 def test_a_bag_knows_new_items_by_their_features(data: Path, tmp_path: Path) -> None:

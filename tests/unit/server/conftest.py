@@ -102,6 +102,10 @@ class HeldPipeline:
         return self.inner.verdicts
 
     @property
+    def is_new(self) -> Any:
+        return self.inner.is_new
+
+    @property
     def no_logits(self) -> str | None:
         return self.inner.no_logits
 

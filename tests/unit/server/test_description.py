@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contextual_bert.context import FeatureLayout
 from contextual_bert.inference import Catalogue, CompletionPipeline
+from contextual_bert.models import ItemLayout
 from contextual_bert.server import ServerSettings, column_descriptions, state
 from contextual_bert.server.column_descriptions import attributes_of
 
@@ -177,3 +179,17 @@ def test_a_silenced_feature_is_named_as_one(tools: Any, pipeline: CompletionPipe
     assert [each["name"] for each in described["features"] if each["silenced"]] == ["age"]
     properties = document["components"]["schemas"]["Context"]["properties"]
     assert [name for name, each in properties.items() if each["description"].startswith("Checked and not")] == ["age"]
+
+
+def test_new_items_are_said_where_items_have_features(tools: Any, pipeline: CompletionPipeline) -> None:
+    layout = ItemLayout((FeatureLayout("colour", "categorical", 5, 0, 8),), num_places=1).to_dict()
+    model = tools.make_pipeline(item_features=layout).model
+    model.bert.embeddings.attributes.is_new[3 + tools.items.index("hat")] = True
+    featured = CompletionPipeline(model, pipeline.processor, catalogue=pipeline.catalogue)
+    asked = ("/v1/items?item=hat&item=coat", "/v1/schema")
+    items, schema = get(tools, featured, *asked)
+    assert [each["is_new"] for each in items.json()["items"]] == [True, False]
+    assert schema.json()["counts"]["new_items"] == 1
+    plain, schema = get(tools, pipeline, *asked)
+    assert [{*each} for each in plain.json()["items"]] == [{"item", "in_stock", "attributes"}] * 2
+    assert "new_items" not in schema.json()["counts"]

@@ -14,6 +14,30 @@ fit(given.state, given.before, given.after);
 console.log(JSON.stringify(given.state));
 """
 
+CARDS = """
+globalThis.document = new Proxy({}, {
+  get: (_, called) => called === "baseURI" ? "http://server/" : () => ({
+    children: [], style: { setProperty() {} }, classList: { toggle() {} }, setAttribute() {},
+    append(...more) { this.children.push(...more); },
+  }),
+});
+globalThis.CSS = { supports: () => true };
+globalThis.fetch = async () => ({ ok: true, headers: { get: () => null }, json: async () => ({ items: given }) });
+const { describe } = await import("./api.js");
+const { itemCard } = await import("./cards.js");
+const badges = (part) =>
+  part.children?.flatMap((each) => (each.className?.startsWith("badge") ? each.children : badges(each))) ?? [];
+await describe(given.map((each) => each.item), 10);
+console.log(JSON.stringify(given.map((each) => badges(itemCard(each.item)))));
+"""
+
+
+def test_a_card_says_that_an_item_is_new(tools: Any, tmp_path: Path) -> None:
+    item = {"item": "coat", "in_stock": True, "attributes": {}}
+    given = [item, {**item, "item": "hat", "is_new": False}, {**item, "item": "bag", "is_new": True}]
+    given.append({**given[2], "item": "belt", "in_stock": False})
+    assert tools.in_node(tmp_path, CARDS, given) == [[], [], ["new"], ["new", "out of stock"]]
+
 
 def test_values_are_spoken_where_no_other_reads_the_same_and_numbers_are_short(tools: Any, tmp_path: Path) -> None:
     values = ["smart_casual", "a_b", "a b"]

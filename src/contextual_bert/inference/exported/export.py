@@ -113,6 +113,8 @@ def export_onnx(
             versions={name: version(name) for name in ("contextual-bert", "torch", *PACKAGES) if has_version(name)},
             parity=parity(model, OnnxModel(folder, model.config), top_k=graph.top_k),
         )
+        if pipeline.is_new is not None:
+            record["new_items"] = pipeline.new_among(pipeline.processor.items.values)
         difference = record["parity"]["max_difference_nats"]
         # The rounding of int8 has no limit, but what it gives must be numbers.
         if not difference <= (MAX_DIFFERENCE_NATS if output_matrix == "float32" else sys.float_info.max):

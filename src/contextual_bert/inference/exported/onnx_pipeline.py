@@ -114,9 +114,26 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
             raise RunDirectoryError(
                 f"has top_k={top_k!r:.40}, no whole number above 0. Export the run again.", place=PathPlace(path)
             )
+        self.is_new = self._new_items()
         has_all = top_k >= config.vocab_size  # then more may be asked for, as of the run
         self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]
+
+    def _new_items(self) -> NDArray[np.bool_] | None:
+        """Return which items no set of training held, None where the record does not say it."""
+        names: Any = self.record.get("new_items")
+        if names is None:
+            return None
+        found = np.zeros(len(self.processor.items), dtype=np.bool_)
+        for name in cast("list[Any]", names) if isinstance(names, list) else [None]:
+            index = self.processor.items.id_of_value(name) if isinstance(name, str) else None
+            if index is None:
+                raise RunDirectoryError(
+                    f"has new_items={names!r:.60}, no list of its items. Export the run again.",
+                    place=PathPlace(self.directory / RECORD_FILE),
+                )
+            found[index] = True
+        return found
 
     @classmethod
     def from_pretrained(

@@ -1,6 +1,6 @@
 """Record of an export: the contents of export.json."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 OutputMatrix = Literal["float32", "int8"]
 
@@ -18,7 +18,10 @@ class Parity(TypedDict):
 
 
 class OnnxExport(TypedDict):
-    """Record of an export: the contents of export.json."""
+    """Record of an export: the contents of export.json.
+
+    ``new_items``: those that no set of training held, of a run whose items have features.
+    """
 
     conditioning: str
     top_k: int
@@ -33,3 +36,4 @@ class OnnxExport(TypedDict):
     opset: int
     versions: dict[str, str]
     parity: Parity
+    new_items: NotRequired[list[str]]

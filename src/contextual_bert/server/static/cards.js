@@ -22,6 +22,7 @@ export function itemCard(item, { tag = "div", label, ...properties } = {}, ...be
       make("strong", { title: nameOf(item) }, nameOf(item)),
       facts.length ? make("span", { class: "quiet" }, facts.map(spoken).join(" · ")) : null,
       price === null || price === undefined ? null : make("span", { class: "price" }, money(price)),
+      found.is_new ? make("span", { class: "badge new", title: "In no set of training: known by its features alone" }, "new") : null,
       found.in_stock === false ? make("span", { class: "badge" }, "out of stock") : null,
     ),
     ...below,
