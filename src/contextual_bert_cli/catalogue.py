@@ -8,7 +8,6 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.help_pages import GroupedCommand
 from contextual_bert_cli.inputs import checking
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, check_output_path, next_commands, remark, working
@@ -52,21 +51,21 @@ CatalogueFile = Annotated[
 ]
 
 
-@app.command(epilog=ADD_EXAMPLE, cls=GroupedCommand)
+@app.command(epilog=ADD_EXAMPLE)
 @with_recipe_options(only=READING)
 def add(directory: options.RunOfSets, *, catalogue: CatalogueFile, output: Output, given: Mapping[str, Any]) -> None:
     """Make the items of a catalogue known to a run by their features; those that it knows stay as they are."""
     _change(directory, output, action="add", catalogue=catalogue, reading=reading_of(given))
 
 
-@app.command(epilog=UPDATE_EXAMPLE, cls=GroupedCommand)
+@app.command(epilog=UPDATE_EXAMPLE)
 @with_recipe_options(only=READING)
 def update(directory: options.RunOfSets, *, catalogue: CatalogueFile, output: Output, given: Mapping[str, Any]) -> None:
     """Read the features of all items of a catalogue anew, and make new items known."""
     _change(directory, output, action="update", catalogue=catalogue, reading=reading_of(given))
 
 
-@app.command(epilog=REMOVE_EXAMPLE, cls=GroupedCommand)
+@app.command(epilog=REMOVE_EXAMPLE)
 @with_recipe_options(only=READING)
 def remove(
     directory: options.RunOfSets,

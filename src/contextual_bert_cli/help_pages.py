@@ -107,6 +107,8 @@ def _command(name: str) -> Any:
     module = _module(name)
     if hasattr(module, "app"):
         app = module.app
+        for each in app.registered_commands:
+            each.cls = GroupedCommand
     else:
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
         app.command(name, cls=GroupedCommand, epilog=module.EXAMPLE)(module.command)
