@@ -15,7 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from contextual_bert_cli import interruption
-from contextual_bert_cli.wording import option_of, remember_typed
+from contextual_bert_cli.typed_numbers import remember_typed
+from contextual_bert_cli.wording import option_of
 
 MISTAKE, INTERRUPTED = 2, 130
 DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"

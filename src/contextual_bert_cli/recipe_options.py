@@ -19,7 +19,7 @@ from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS, SetCompletion
 from contextual_bert_cli.inputs import checking, one_of
 from contextual_bert_cli.option_values import assigned, number_or_all, split_commas
-from contextual_bert_cli.wording import number_as_typed
+from contextual_bert_cli.typed_numbers import number_as_typed
 
 # What a recipe is made of, in the order in which commands are printed.
 _SETTINGS = (SetCompletion, *TEXT_TASKS, Recipe, SetPolicy, ReadSettings, SettingsWithOptions)

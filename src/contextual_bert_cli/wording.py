@@ -3,13 +3,12 @@
 This is the one place that translates. A message of the library carries its settings and needs no option in it.
 """
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
 from typing import cast
+
+from contextual_bert_cli.typed_numbers import number_as_typed
 
 # Argument -> option, of what is no field of a recipe.
 _OTHERS: Mapping[str, str] = {
@@ -26,16 +25,6 @@ _OTHERS: Mapping[str, str] = {
         )
     },
 }
-
-
-_MOST_WHOLE = 1e15  # up to here a whole number of a float is exact and short
-# What was typed: numbers are named as they stand there, "-1" and not the "-1.0" that it is read as.
-_TYPED_WORDS: ContextVar[tuple[str, ...]] = ContextVar("typed words", default=())
-
-
-def remember_typed(words: Sequence[str]) -> None:
-    """Keep the words of a command line, for messages on the numbers in it."""
-    _TYPED_WORDS.set(tuple(words))
 
 
 def in_options(text: str) -> str:
@@ -90,29 +79,6 @@ def _options() -> dict[str, str]:
     from contextual_bert_cli.recipe_options import recipe_options
 
     return {**_OTHERS, **{each.field: each.flag for each in recipe_options().values()}}
-
-
-def number_as_typed(value: float, *, at: str = "") -> str:
-    """Return a number as it was typed, else as people type it: whole ones without decimals, each digit of the others.
-
-    Args:
-        value: the number.
-        at: the option, or the beginning of ``NAME=VALUE``, behind which it may have been typed.
-
-    Example:
-        >>> number_as_typed(-1.0), number_as_typed(2e-5), number_as_typed(0.12345678)
-        ('-1', '2e-05', '0.12345678')
-    """
-    words, joint = _TYPED_WORDS.get(), f"{at.removesuffix('=')}="
-    behind = [word for before, word in pairwise(words) if before == at]
-    for word in (*behind, *(word.removeprefix(joint) for word in words if at and word.startswith(joint))):
-        try:
-            is_it = float(word) == value or (math.isnan(value) and math.isnan(float(word)))
-        except ValueError:
-            continue
-        if is_it:
-            return word
-    return str(int(value)) if float(value).is_integer() and abs(value) < _MOST_WHOLE else repr(value)
 
 
 def _typed(value: object, *, at: str = "") -> str:
