@@ -91,6 +91,15 @@ def command(
             f"the column of customers ({options.DATA_FORMATS}).",
         ),
     ] = None,
+    cold_items: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            rich_help_panel=SPLIT,
+            help="Share of the items to leave out of all training sets, so that a report shows how items that are new "
+            "are ranked; needs --items.",
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option(metavar="FILE", rich_help_panel=MAIN, help="Where the split is written.")
     ] = Path("split.json"),
@@ -160,6 +169,10 @@ def command(
     if exclude_customers is not None and not (customer or by):
         raise ConfigurationError(
             "needs the column of customers", fix="Name it with --customer COLUMN.", setting="--exclude-customers"
+        )
+    if cold_items is not None and items is None:
+        raise ConfigurationError(
+            "leaves out items", fix="Name their column with --items.", setting="--cold-items", value=cold_items
         )
     if misplaced == "customer":
         misplaced = None  # who is in two parts is seen without items, and it names whose rows are left out
@@ -257,6 +270,9 @@ def command(
                     customer=customer or by,
                     on_bad_row=reading.on_bad_row,
                 )
+                if cold_items is not None:
+                    made = made.with_cold_items(sets.values.unique(), cold_items, seed=seed)
+                    left += made.cold_lines(sets)
                 remarks = [*(groups.lines() if groups is not None else []), *sets.report.remarks]
                 found, repeated = audit_of_file(audit(made, sets), groups), sets.report.repeated_items
             if task is not None:

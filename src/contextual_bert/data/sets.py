@@ -200,6 +200,11 @@ def read_sets(
         kept = kept.select(~repeats)
     asked_sizes = np.bincount(kept.rows, minlength=num_rows)
     counting = np.isin(kept.rows, _row_numbers(count_rows, num_rows))
+    if policy.cold_items:
+        is_cold = pc.is_in(kept.names, value_set=pa.array(policy.cold_items)).to_numpy(zero_copy_only=False)
+        is_warm = ~(is_cold[kept.codes] & counting)
+        dropped["cold, left out of the training part"] = int((~is_warm).sum())
+        kept, counting = kept.select(is_warm), counting[is_warm]
     frequent = np.bincount(kept.codes[counting], minlength=len(kept.names)) >= policy.min_count
     rare = f"seen fewer than {policy.min_count} times" if policy.min_count > 1 else "not in the training part"
     is_kept = frequent[kept.codes] | (~counting & policy.keeps_new)

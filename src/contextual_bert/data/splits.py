@@ -58,7 +58,7 @@ PART_WORDS = {
 _NUM_NAMED = 10
 _FORMAT = "contextual-bert split 1"
 _FIELDS = ("by", "column", "fractions", "seed", "data_digest", "num_rows", "assignment")
-_LATER_FIELDS = ("group_by",)  # that not every file has
+_LATER_FIELDS = ("group_by", "cold_items")  # that not every file has
 
 
 Examples = TypeVar("Examples", bound=SetTable | TextTable)
@@ -76,6 +76,7 @@ class Split:
         seed: seed of the hash; a split by time has none.
         data_digest: hash of the table.
         group_by: the columns that its rows were grouped by, where the file has one item a row.
+        cold_items: items that are left out of the training sets, so that one sees what is said of items that are new.
 
     Example:
         >>> table = pa.table({"who": [str(i) for i in range(100)]})
@@ -91,6 +92,7 @@ class Split:
     seed: int | None
     data_digest: str
     group_by: tuple[str, ...] = ()
+    cold_items: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assignment = np.array(self.assignment, dtype=np.uint8)
@@ -168,6 +170,52 @@ class Split:
                     fix="Give larger shares, another seed, or fewer customers.",
                 )
         return found, int(is_left_out.sum())
+
+    def with_cold_items(self, items: pa.Array, share: float, *, seed: int) -> "Split":
+        """The same split; a share of the items, a pure function of (seed, item), is left out of its training sets.
+
+        Args:
+            items: each item of the table once.
+            share: of them, above 0 and below 1.
+            seed: of the hash.
+
+        Raises:
+            ConfigurationError: another share; no item, or every item, would be left out.
+
+        Example:
+            >>> split = split_by_row(pa.table({"x": range(9)}), validation=0.2, test=0.2)
+            >>> len(split.with_cold_items(pa.array(map(str, range(1000))), 0.1, seed=0).cold_items)
+            98
+        """
+        if not 0 < share < 1:
+            raise ConfigurationError(
+                "is not allowed", setting="cold_items", value=share, fix="Give a share above 0 and below 1."
+            )
+        is_cold = unit_interval(hash_strings(items, seed=seed)) < share
+        if is_cold.all() or not is_cold.any():
+            raise ConfigurationError(
+                f"leaves {'every' if is_cold.all() else 'no'} item of {len(items):,} out",
+                setting="cold_items",
+                value=share,
+                fix="Give another share.",
+            )
+        return replace(self, cold_items=tuple(sorted(items.filter(pa.array(is_cold)).to_pylist())))
+
+    def cold_lines(self, sets: SetTable) -> list[str]:
+        """Return a sentence on what leaving items out does to the training sets; none where none are left out."""
+        if not self.cold_items:
+            return []
+        training = self.select(sets, "train")
+        is_cold = pc.is_in(training.values, value_set=pa.array(self.cold_items)).to_numpy(zero_copy_only=False)
+        rows = np.repeat(np.arange(len(training)), training.sizes)
+        lost = np.bincount(rows, weights=is_cold, minlength=len(training))
+        num_empty = int((lost == training.sizes).sum())
+        return [
+            f"cold items: {len(self.cold_items):,} of {counted(len(sets.values.unique()), 'item')}, left out of "
+            f"{int((lost > 0).sum()):,} of {counted(len(training), 'training set')}, which lose "
+            f"{counted(int(is_cold.sum()), 'item')} ({is_cold.mean():.1%}); "
+            f"{counted(num_empty, 'set')} {agreeing('are', num_empty)} empty without"
+        ]
 
     def select(self, examples: Examples, part: str) -> Examples:
         """The sets, or texts, of a part."""
@@ -267,8 +315,8 @@ class Split:
             )
         assignment = np.frombuffer(zlib.decompress(base64.b64decode(record["assignment"])), dtype=np.uint8)
         by, column, (validation, test), seed, data_digest = (record[name] for name in _FIELDS[:5])
-        group_by = tuple(record.get("group_by", ()))
-        split = cls(assignment, by, column, (validation, test), seed, data_digest, group_by)
+        later = [tuple(record.get(name, ())) for name in _LATER_FIELDS]
+        split = cls(assignment, by, column, (validation, test), seed, data_digest, *later)
         object.__setattr__(split, "_content", content)  # as it stands in the file, whatever packed it
         return split
 
@@ -278,8 +326,8 @@ class Split:
         packed = base64.b64encode(zlib.compress(self.assignment.tobytes(), level=9)).decode()
         values = (self.by, self.column, list(self.fractions), self.seed, self.data_digest, len(self.assignment), packed)
         # Left out where it says nothing, so that the digest stays that of a split without it.
-        grouped = {"group_by": list(self.group_by)} if self.group_by else {}
-        return {**dict(zip(_FIELDS, values, strict=True)), **grouped}
+        later = {name: list(getattr(self, name)) for name in _LATER_FIELDS if getattr(self, name)}
+        return {**dict(zip(_FIELDS, values, strict=True)), **later}
 
 
 def split_by_customer(

@@ -78,7 +78,8 @@ def load_evaluation(
     with rows.placed():
         # The items of a table that is new to the run are not counted again: its vocabulary decides what is known.
         count_rows, min_count = (split.rows(LEARNED), None) if is_own else (None, 1)
-        examples = rows.examples(recipe, count_rows=count_rows, min_count=min_count)
+        cold_items = split.cold_items if is_own else ()
+        examples = rows.examples(recipe, count_rows=count_rows, min_count=min_count, cold_items=cold_items)
         asked = split.select(examples, chosen)
         if not len(asked):
             raise DataError(f"nothing of the part {chosen!r} is left", file=recipe.data, fix="Name another --part.")

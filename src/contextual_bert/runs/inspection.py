@@ -152,7 +152,8 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
     sensitive = [name for name in recipe.sensitive if name not in left_out]
     check_has_columns((*exclude, *overrides, *sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table, sizes=rows.sizes)
-    examples = rows.examples(recipe, count_rows=split.rows("train") if split is not None else None)
+    counted_rows, cold_items = (split.rows("train"), split.cold_items) if split is not None else (None, ())
+    examples = rows.examples(recipe, count_rows=counted_rows, cold_items=cold_items)
     training = split.select(examples, "train") if split is not None else examples
     in_a_part = examples.select(split.is_in_part[examples.rows]) if split is not None else examples
     found = inferred(

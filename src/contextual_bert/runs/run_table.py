@@ -238,7 +238,12 @@ class RunTable:
             yield
 
     def examples(
-        self, recipe: Recipe, *, count_rows: NDArray[np.int64] | None, min_count: int | None = None
+        self,
+        recipe: Recipe,
+        *,
+        count_rows: NDArray[np.int64] | None,
+        min_count: int | None = None,
+        cold_items: tuple[str, ...] = (),
     ) -> SetTable | TextTable:
         """Return the sets or texts of the table.
 
@@ -246,6 +251,7 @@ class RunTable:
             recipe: names the columns, and says which items and sets are kept.
             count_rows: rows in which items are counted: those of the training part; None for all.
             min_count: how often an item must be there, in place of the recipe's number.
+            cold_items: that the rows in which items are counted do not keep.
 
         Raises:
             DataError, UnknownNameError: as ``read_sets``. Cells of texts are not looked at.
@@ -255,7 +261,8 @@ class RunTable:
             task = recipe.text_task
             names: dict[str, str | None] = {"second": task.second, "label": task.label}
             return TextTable.of(self.table, text=task.text, **names, customer=customer)
-        policy = replace(recipe.set_task.policy, keeps_new=recipe.set_task.catalogue is not None)
+        keeps_new = recipe.set_task.catalogue is not None
+        policy = replace(recipe.set_task.policy, keeps_new=keeps_new, cold_items=cold_items)
         return read_sets(
             self.table,
             items=recipe.set_task.items,

@@ -230,3 +230,13 @@ def test_items_that_say_missing_or_are_one_number_are_warned_of() -> None:
     assert "warning: the items 'nan' may stand for a missing one, and each is an item" in remarks
     assert "warning: the items '5' and '5.0' are one number, and each is an item of its own" in remarks
     assert len(remarks) == 2
+
+
+def test_cold_items_leave_the_rows_that_count_alone() -> None:
+    table = pa.table({"items": [["a", "b"], ["a", "c"], ["a", "b"]]})
+    policy = SetPolicy(cold_items=("a",), keeps_new=True)
+    found = read_sets(table, items="items", policy=policy, count_rows=[0, 1])
+    assert found.values.to_pylist() == ["b", "c", "a", "b"]
+    assert found.report.items_dropped == {"cold, left out of the training part": 2}
+    without = read_sets(table, items="items", policy=SetPolicy(cold_items=("a",)), count_rows=[0, 1])
+    assert without.values.to_pylist() == ["b", "c", "b"]

@@ -1,5 +1,6 @@
 """Runs whose items have features, from a table of sets and a catalogue to answers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,13 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from contextual_bert.data import SetPolicy
+from contextual_bert.data import SetPolicy, new_split
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import run
+from contextual_bert.runs.evaluation import evaluate_run
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.registry import as_row
 from contextual_bert.runs.tasks import prepare
@@ -254,3 +256,26 @@ def test_inspection_shows_the_columns_of_the_catalogue(data: Path) -> None:
     console.print(found.to_rich())
     assert "Columns of the catalogue" in console.export_text()
     assert any("2 of the catalogue are in no training set" in line for line in found.lines())
+
+
+def test_cold_items_are_left_out_of_training_and_scored_apart(data: Path, tmp_path: Path) -> None:
+    table = parquet.read_table(data / "sets.parquet").drop_columns("part")
+    parquet.write_table(table, tmp_path / "sets.parquet")
+    items = pa.array(sorted({item for row in table["items"].to_pylist() for item in row}))
+    split = new_split(table, "row", shares=(0.0, 0.3)).with_cold_items(items, 0.2, seed=1)
+    split.save(tmp_path / "split.json")
+    base = recipe(data)
+    asked = replace(base, data=str(tmp_path / "sets.parquet"), split_column=None, split=str(tmp_path / "split.json"))
+    ready = prepare(asked)
+    names = ready.processor.items
+    learned = {names.value_of(int(index)) for index in ready.datasets["train"].input_ids.unique()}
+    tested = {names.value_of(int(index)) for index in ready.datasets["test"].input_ids.unique()}
+    cold = {*split.cold_items}
+    assert cold and not learned & cold
+    assert tested & cold
+    report = run(asked, tmp_path / "run", is_quiet=True)
+    (new,) = [each for each in report.segments if each.value == "0, a new item"]
+    counted = sum(item in cold for row in split.rows("test") for item in table["items"][int(row)].as_py())
+    assert new.num_rows >= counted  # beside what training lacks by chance
+    again = evaluate_run(tmp_path / "run")
+    assert again.report.metrics == report.metrics

@@ -73,7 +73,7 @@ def prepare(recipe: Recipe, *, source: Frame | None = None) -> Task:
 def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | None) -> Task:
     """Return the prepared data of a table with one row a set or text; ``known`` is of the run that is gone on from."""
     split = make_split(recipe, rows.table, sizes=rows.sizes)
-    examples = rows.examples(recipe, count_rows=split.rows("train"))
+    examples = rows.examples(recipe, count_rows=split.rows("train"), cold_items=split.cold_items)
     task.check_examples(recipe, examples)
     training = split.select(examples, "train")
     if not len(training):
