@@ -1,17 +1,20 @@
-"""The step of fine-tuning a BERT of MiniLM-L6's sizes, with a context against without: same Trainer, same texts.
+"""The step of fine-tuning a BERT, a RoBERTa and a ModernBERT, with a context against without: same Trainer, same texts.
 
     python benchmarks/fine_tuning.py --output fine_tuning.json
-    python benchmarks/fine_tuning.py --device cuda --batch-size 512     # in bfloat16, where two cores take float32
+    python benchmarks/fine_tuning.py --family bert --device cuda --batch-size 512    # in bfloat16, on two cores float32
 
-Contenders: transformers' BertForSequenceClassification; ours with conditioning none, global_state_update and
-multi_attribute (six blocks more). All are trained by transformers' Trainer, on the same batches in the same order. They
-take turns, a few steps each, and a ratio is the median over the rounds of the ratio within a round. A step lasts from
-the end of one to the end of the next. Weights are drawn at random: they do not change the time.
+Families: BERT at MiniLM-L6's sizes, RoBERTa and ModernBERT at those of their base models. Contenders of each:
+transformers' classifier; ours with conditioning none, global_state_update and film; of BERT also new_position, and
+multi_attribute with six blocks more. All are trained by transformers' Trainer, on the same batches in the same order.
+They take turns, a step or a few each, and a ratio is the median over the rounds of the ratio within a round. A step
+lasts from the end of one to the end of the next. Weights are drawn at random: they do not change the time.
 """
 
 import argparse
 import statistics
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,19 @@ import numpy as np
 import torch
 from results import write_result
 from training_step import StepClock
-from transformers import BertConfig, BertForSequenceClassification, PrinterCallback, Trainer, TrainingArguments
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    ModernBertConfig,
+    ModernBertForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+    PrinterCallback,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+    Trainer,
+    TrainingArguments,
+)
 
 from contextual_bert import (
     Categorical,
@@ -29,18 +44,54 @@ from contextual_bert import (
     Numerical,
 )
 from contextual_bert.data import SequenceDataset
+from contextual_bert.models.backbones import BACKBONES
 
-PEER = "bert"
-OURS = ("none", "global_state_update", "multi_attribute")
-SIZES: dict[str, Any] = {  # MiniLM-L6
-    "vocab_size": 30_522,
-    "hidden_size": 384,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 12,
-    "intermediate_size": 1536,
-    "num_labels": 5,
+PEER = "peer"
+METHODS = ("none", "global_state_update", "film")
+NUM_LABELS = 5
+
+
+@dataclass(frozen=True)
+class Family:
+    """An architecture: transformers' classifier and config, the contenders beside it, and how long they are timed."""
+
+    peer: type[PreTrainedModel]
+    config: PretrainedConfig
+    contenders: tuple[str, ...]
+    batch_size: int
+    rounds: int
+    steps: int  # of a round, behind one that warms up
+
+
+FAMILIES = {
+    "bert": Family(
+        BertForSequenceClassification,
+        BertConfig(  # MiniLM-L6
+            hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536, num_labels=NUM_LABELS
+        ),
+        (*METHODS, "new_position", "multi_attribute"),
+        batch_size=32,
+        rounds=3,
+        steps=1,
+    ),
+    "roberta": Family(
+        RobertaForSequenceClassification,
+        RobertaConfig(vocab_size=50_265, max_position_embeddings=514, num_labels=NUM_LABELS),
+        METHODS,
+        batch_size=8,
+        rounds=3,
+        steps=1,
+    ),
+    "modernbert": Family(
+        ModernBertForSequenceClassification,
+        ModernBertConfig(num_labels=NUM_LABELS, classifier_pooling="mean"),
+        METHODS,
+        batch_size=8,
+        rounds=3,
+        steps=1,
+    ),
 }
-BATCH_SIZE, MAX_LENGTH = 32, 64
+MAX_LENGTH = 64
 SCHEMA = ContextSchema(
     features=(
         *(Categorical(name=f"category_{number}", values=tuple("abcdefgh")) for number in range(5)),
@@ -58,36 +109,36 @@ def texts(num_texts: int, *, has_context: bool, seed: int = 0) -> SequenceDatase
         for feature in SCHEMA.layout
     }
     return SequenceDataset(
-        torch.from_numpy(generator.integers(1000, SIZES["vocab_size"], lengths.sum())),
+        torch.from_numpy(generator.integers(1000, 30_000, lengths.sum())),
         torch.from_numpy(np.concatenate([[0], lengths.cumsum()])),
         context=context if has_context else {},
-        labels=torch.from_numpy(generator.integers(0, SIZES["num_labels"], num_texts)),
+        labels=torch.from_numpy(generator.integers(0, NUM_LABELS, num_texts)),
     )
 
 
-def model_of(name: str) -> Any:
+def model_of(family: Family, name: str) -> Any:
     """A contender."""
     if name == PEER:
-        return BertForSequenceClassification(BertConfig(**SIZES))
+        return family.peer(family.config)
     extra = 6 if name == "multi_attribute" else 0
-    layout = {
-        "has_position_embeddings": True,
-        "type_vocab_size": 2,
-        "has_pretrained_start": True,
-        "num_extra_layers": extra,
-    }
-    sizes = {**SIZES, "num_hidden_layers": SIZES["num_hidden_layers"] + extra}
+    fields = BACKBONES[family.config.model_type].config_fields(family.config)
+    layout = {"has_position_embeddings": True, "has_pretrained_start": True, "num_extra_layers": extra}
+    fields |= {"num_hidden_layers": fields["num_hidden_layers"] + extra, "num_labels": NUM_LABELS, **layout}
+    schema = SCHEMA if name != "none" else None
     return ContextualBertForSequenceClassification(
-        ContextualBertConfig.from_schema(SCHEMA, conditioning=name, **sizes, **layout)
+        ContextualBertConfig.from_schema(schema, conditioning=name, **fields)
     )
 
 
-def measure(*, quick: bool = False, device: str = "cpu", batch_size: int = BATCH_SIZE) -> dict[str, Any]:
-    """The result as plain values."""
-    is_on_cpu = device == "cpu"
-    rounds, steps = (2, 1) if quick else (9, 3 if is_on_cpu else 10)
-    clocks = {name: StepClock() for name in (PEER, *OURS)}
+def measure(
+    family: Family, *, quick: bool = False, device: str = "cpu", batch_size: int | None = None
+) -> dict[str, Any]:
+    """The result of a family as plain values."""
+    is_on_cpu, batch_size = device == "cpu", batch_size or family.batch_size
+    rounds, steps = (2, 1) if quick else (family.rounds, family.steps if is_on_cpu else 10)
+    clocks = {name: StepClock() for name in (PEER, *family.contenders)}
     found: dict[str, list[float]] = {name: [] for name in clocks}
+    num_parameters: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         settings: dict[str, Any] = {
             "output_dir": folder,
@@ -104,8 +155,10 @@ def measure(*, quick: bool = False, device: str = "cpu", batch_size: int = BATCH
         trainers: dict[str, Trainer] = {}
         for name, clock in clocks.items():
             dataset = texts(batch_size * (steps + 1), has_context=name not in (PEER, "none"))
+            model = model_of(family, name)
+            num_parameters[name] = sum(weight.numel() for weight in model.parameters())
             trainers[name] = Trainer(
-                model_of(name),
+                model,
                 TrainingArguments(**settings),
                 train_dataset=dataset,
                 data_collator=dataset.collate_fn,
@@ -117,24 +170,26 @@ def measure(*, quick: bool = False, device: str = "cpu", batch_size: int = BATCH
                 trainers[name].args.data_seed = turn
                 trainers[name].train()
                 found[name].append(statistics.fmean(clocks[name].take()))
-    over = {name: sorted(a / b for a, b in zip(found[name], found[PEER], strict=True)) for name in OURS}
-    quarter = rounds // 4
+                trainers[name].optimizer = trainers[name].lr_scheduler = None  # twice the weights: of one model at once
+    over = {name: ratios_over(found[name], found[PEER]) for name in family.contenders}
     return {
-        "device": device if is_on_cpu else torch.cuda.get_device_name(),
         "batch_size": batch_size,
-        "max_length": MAX_LENGTH,
         "rounds": rounds,
         "steps_per_round": steps,
         "step_seconds": {name: statistics.median(seconds) for name, seconds in found.items()},
-        "step_over_bert": {
-            name: {
-                "median": statistics.median(ratios),
-                "low_quartile": ratios[quarter],
-                "high_quartile": ratios[-1 - quarter],
-            }
-            for name, ratios in over.items()
-        },
-        "num_parameters": {name: sum(weight.numel() for weight in model_of(name).parameters()) for name in clocks},
+        "step_over_peer": over,
+        "num_parameters": num_parameters,
+    }
+
+
+def ratios_over(seconds: Sequence[float], base: Sequence[float]) -> dict[str, float]:
+    """Median and quartiles of the ratios within the rounds."""
+    ratios = sorted(a / b for a, b in zip(seconds, base, strict=True))
+    quarter = len(ratios) // 4
+    return {
+        "median": statistics.median(ratios),
+        "low_quartile": ratios[quarter],
+        "high_quartile": ratios[-1 - quarter],
     }
 
 
@@ -143,10 +198,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where (default: %(default)s)")
-    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE, help="texts a step (default: %(default)s)")
+    parser.add_argument("--family", choices=FAMILIES, nargs="+", default=[*FAMILIES], help="some of the families")
+    parser.add_argument("--batch-size", type=int, help="texts a step (default: 32 of bert, 8 of the others)")
     parser.add_argument("--output", type=Path, help="write the result there as JSON")
     arguments = parser.parse_args()
-    result = measure(quick=arguments.quick, device=arguments.device, batch_size=arguments.batch_size)
+    is_on_cpu = arguments.device == "cpu"
+    how = {"quick": arguments.quick, "device": arguments.device, "batch_size": arguments.batch_size}
+    families = {name: measure(FAMILIES[name], **how) for name in arguments.family}
+    result = {
+        "device": arguments.device if is_on_cpu else torch.cuda.get_device_name(),
+        "max_length": MAX_LENGTH,
+        "families": families,
+    }
     write_result(result, arguments.output)
 
 
