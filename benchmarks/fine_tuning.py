@@ -7,12 +7,14 @@ Families: BERT at MiniLM-L6's sizes, RoBERTa and ModernBERT at those of their ba
 transformers' classifier; ours with conditioning none, global_state_update and film; of BERT also new_position, and
 multi_attribute with six blocks more. All are trained by transformers' Trainer, on the same batches in the same order.
 They take turns, a step or a few each, and a ratio is the median over the rounds of the ratio within a round. A step
-lasts from the end of one to the end of the next. Weights are drawn at random: they do not change the time.
+lasts from the end of one to the end of the next; on a CPU its time is that of the processor, which other work on the
+machine lengthens little. Weights are drawn at random: they do not change it.
 """
 
 import argparse
 import statistics
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +138,8 @@ def measure(
     """The result of a family as plain values."""
     is_on_cpu, batch_size = device == "cpu", batch_size or family.batch_size
     rounds, steps = (2, 1) if quick else (family.rounds, family.steps if is_on_cpu else 10)
-    clocks = {name: StepClock() for name in (PEER, *family.contenders)}
+    now = time.process_time if is_on_cpu else time.perf_counter
+    clocks = {name: StepClock(now) for name in (PEER, *family.contenders)}
     found: dict[str, list[float]] = {name: [] for name in clocks}
     num_parameters: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ encoder, head (transform, output product, loss) and optimiser (clipping included
 import argparse
 import statistics
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,15 +36,19 @@ PARTS = ("data", "encoder_forward", "encoder_backward", "head_forward", "head_ba
 
 
 class StepClock(TrainerCallback):
-    """Wall seconds of each step but the first, which warms up; on an accelerator until its work is done."""
+    """Seconds of each step but the first, which warms up; on an accelerator until its work is done.
 
-    def __init__(self) -> None:
-        self.ends: list[float] = []
+    Args:
+        now: the clock: wall seconds, or ``time.process_time`` for those of the processor.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self.now, self.ends = now, list[float]()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if args.device.type == "cuda":
             torch.cuda.synchronize()
-        self.ends.append(time.perf_counter())
+        self.ends.append(self.now())
 
     def take(self) -> list[float]:
         """The steps since the last call."""
