@@ -12,7 +12,7 @@ from contextual_bert_cli.failures import InWords
 
 # In the order of ``--help``.
 COMMANDS = (
-    *("inspect", "split", "train", "evaluate", "importance", "complete", "explain", "export", "serve"),
+    *("inspect", "split", "train", "evaluate", "importance", "complete", "explain", "vectors", "export", "serve"),
     *("compare", "predict", "sample", "generate", "inspect-model", "parameters", "catalogue", "world"),
 )
 _REST = "Options"

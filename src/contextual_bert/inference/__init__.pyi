@@ -27,6 +27,7 @@ from .explain import (
 )
 from .exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
 from .flat import to_table
+from .item_vectors import item_vectors
 from .joint import JointSearch
 from .pipeline import CompletionPipeline
 from .query_schema import Condition
@@ -110,6 +111,7 @@ __all__ = [
     "explain",
     "export_onnx",
     "generate_texts",
+    "item_vectors",
     "load_text_model",
     "outside_lines_of",
     "permitted_beside",

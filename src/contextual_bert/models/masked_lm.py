@@ -270,10 +270,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         plain.to(device=self.device, dtype=self.dtype).train(self.training)
         found = {key: value for key, value in self.state_dict().items() if key in plain.state_dict()}
         plain.load_state_dict(found)
-        embeddings: Any = self.bert.embeddings
-        table = embeddings.item_encoder(embeddings.word_embeddings.weight, embeddings.attributes)
         weight, bias = self.output_matrix()
-        plain.get_input_embeddings().weight.copy_(table)
+        plain.get_input_embeddings().weight.copy_(self.input_matrix())
         plain.get_output_embeddings().weight.copy_(weight)
         plain.get_output_embeddings().bias.copy_(bias)
         return plain
@@ -359,6 +357,12 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         """Return which items have no vector of their own in this step of a training; None where all is as it is."""
         attributes = self.bert.embeddings.attributes
         return attributes.drawn_without_own() if self.training and attributes is not None else None
+
+    def input_matrix(self) -> Tensor:
+        """Return the vectors that stand for the items of a set: where items have features, with what these add."""
+        embeddings: Any = self.bert.embeddings
+        own: Tensor = embeddings.word_embeddings.weight
+        return own if embeddings.attributes is None else embeddings.item_encoder(own, embeddings.attributes)
 
     def output_matrix(self, is_without_own: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return W and b: where items have features, with what these add; in training a new item is never an answer.

@@ -32,6 +32,7 @@ BASES: Mapping[str, str] = {
     "evaluate": "runs/sets",
     "importance": "runs/sets",
     "explain": f"runs/sets --set a {CONTEXT}",
+    "vectors": "runs/sets --output new.parquet",
     "export": "runs/sets --output new",
     "complete": "runs/sets --set a",
     "serve": "runs/sets",

@@ -26,6 +26,7 @@ COMMANDS = (
     "importance",
     "complete",
     "explain",
+    "vectors",
     "export",
     "compare",
     "predict",

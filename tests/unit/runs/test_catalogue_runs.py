@@ -1,5 +1,6 @@
 """Runs whose items have features, from a table of sets and a catalogue to answers."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +102,34 @@ def test_answers_say_which_items_are_new(finished: Path) -> None:
     assert result.exit_code == 0, result.output
     (line,) = [line.split() for line in result.stdout.splitlines() if "green-new" in line]
     assert line[-1] == "new"
+
+
+def test_vectors_are_written_with_the_counts_of_training(finished: Path, data: Path, tmp_path: Path) -> None:
+    asked = ["vectors", str(finished), "--output", str(tmp_path / "vectors.parquet")]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0, result.output
+    assert "26 items, vectors of 16 numbers" in " ".join(result.stderr.split())
+    table = parquet.read_table(tmp_path / "vectors.parquet")
+    rows = parquet.read_table(data / "sets.parquet").to_pylist()
+    trained = Counter(item for row in rows if row["part"] == "train" for item in row["items"])
+    found = dict(zip(table.column("item").to_pylist(), table.column("training_count").to_pylist(), strict=True))
+    assert found == {**trained, **dict.fromkeys(NEW, 0)}
+    assert table.filter(table.column("is_new")).column("item").to_pylist() == [*NEW]
+    elsewhere = (data / "sets.parquet").rename(data / "moved.parquet")
+    try:
+        result = CliRunner().invoke(app, asked)
+        assert result.exit_code == 0 and "sets.parquet is not there" in " ".join(result.stderr.split())
+        assert parquet.read_table(tmp_path / "vectors.parquet").column("training_count").null_count == 26
+        parquet.write_table(parquet.read_table(elsewhere).slice(1), data / "sets.parquet")
+        assert "is not the table that the run" in " ".join(CliRunner().invoke(app, asked).stderr.split())
+    finally:
+        elsewhere.rename(data / "sets.parquet")
+    before = (tmp_path / "vectors.parquet").read_bytes()
+    for wrong in ("vectors.csv", "."):
+        result = CliRunner().invoke(app, [*asked[:-1], str(tmp_path / wrong)])
+        assert result.exit_code == 2 and ".parquet" in result.output
+    assert [each.name for each in tmp_path.iterdir()] == ["vectors.parquet"]
+    assert (tmp_path / "vectors.parquet").read_bytes() == before
 
 
 def test_a_run_without_features_says_nothing_of_new_items(data: Path, tmp_path: Path) -> None:

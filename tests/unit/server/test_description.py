@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from contextual_bert.context import FeatureLayout
 from contextual_bert.inference import Catalogue, CompletionPipeline
-from contextual_bert.models import ItemLayout
+from contextual_bert.item_features import ItemLayout
 from contextual_bert.server import ServerSettings, column_descriptions, state
 from contextual_bert.server.column_descriptions import attributes_of
 
