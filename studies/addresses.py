@@ -72,15 +72,15 @@ SIZES = {
 }
 
 
-def read(source: Path, folder: Path) -> pa.Table:
-    """Passages of the addresses with their context, as many of each, and the split: by address."""
+def read(source: Path, folder: Path, *, num_words: int = WORDS) -> pa.Table:
+    """Passages of so many words of the addresses with their context, as many of each, and the split: by address."""
     path = source / FILE
     addresses = required(read_table(path), ("text", *CONTEXT), file=path)
     rows: dict[str, list[object]] = {name: [] for name in ("text", "address", *CONTEXT.values())}
     places: list[int] = []
     for number, address in enumerate(addresses.to_pylist()):
         words = address["text"].split()
-        passages = [" ".join(words[start : start + WORDS]) for start in range(0, len(words) - WORDS + 1, WORDS)]
+        passages = [" ".join(words[at : at + num_words]) for at in range(0, len(words) - num_words + 1, num_words)]
         count = min(len(passages), PASSAGES)
         for place in range(count):
             places.append(place)

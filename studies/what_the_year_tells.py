@@ -5,7 +5,8 @@ time. Near is judged by the address's year, or by a guess of it that was learned
 other word) is the evidence, the other half is scored. What the true year adds to the guess is the most that a model
 with the rest of the passage in view could gain from it, as far as single words go.
 
-    python -m studies.what_the_year_tells ../shared/data      # seconds
+    python -m studies.what_the_year_tells ../shared/data                          # seconds
+    python -m studies.what_the_year_tells ../shared/data --words 10 40 160 640    # longer passages tell more
 
 Words are those of two letters or more that the training passages hold. Mixture and width are chosen on the validation
 part; intervals over addresses of the test part.
@@ -28,7 +29,7 @@ from contextual_bert.data import Split
 from contextual_bert.evaluation import Interval, cluster_interval, metric_of, paired_bootstrap
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
 from contextual_bert_cli.failures import in_words
-from studies.addresses import read
+from studies.addresses import WORDS, read
 from studies.text_study import SPLIT_FILE
 
 SMOOTHING = 0.1  # pseudo-counts of a word
@@ -70,10 +71,15 @@ def halves(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     return [" ".join(each[::2]) for each in words], [" ".join(each[1::2]) for each in words]
 
 
-def measure(source: Path) -> tuple[list[tuple[str, Interval]], float]:
-    """The gains over words without a time, in nats a word, and by how many years the guess is off."""
+def measure(source: Path, *, num_words: int = WORDS) -> tuple[list[tuple[str, Interval]], float]:
+    """The gains over words without a time, in nats a word, and by how many years the guess is off.
+
+    Args:
+        source: folder that holds sotu/sotu.parquet.
+        num_words: of a passage.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        table = read(source, Path(folder))
+        table = read(source, Path(folder), num_words=num_words)
         split = Split.load(Path(folder) / SPLIT_FILE)
     years = table.column("year").to_numpy().astype(np.float64)
     addresses = np.asarray(table.column("address").to_pylist())
@@ -108,14 +114,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder that holds sotu/sotu.parquet")
-    found, error = measure(parser.parse_args(arguments).data)
-    table = Table(
-        "Nats a word",
-        ("told", "value"),
-        tuple((name, interval_cell(interval, metric_of("cross_entropy_nats"))) for name, interval in found),
-    )
-    title = "Words of State of the Union addresses, each by itself"
-    print(render_markdown(title, [table], [f"The guess is {error:.1f} years off on average."]))
+    parser.add_argument("--words", type=int, nargs="+", default=[WORDS], help="of a passage; several: a table of each")
+    chosen = parser.parse_args(arguments)
+    for num_words in chosen.words:
+        found, error = measure(chosen.data, num_words=num_words)
+        table = Table(
+            "Nats a word",
+            ("told", "value"),
+            tuple((name, interval_cell(interval, metric_of("cross_entropy_nats"))) for name, interval in found),
+        )
+        title = f"Words of State of the Union addresses, each by itself, in passages of {num_words:,}"
+        print(render_markdown(title, [table], [f"The guess is {error:.1f} years off on average."]))
 
 
 if __name__ == "__main__":

@@ -43,3 +43,26 @@ def test_what_the_passage_says_itself_is_not_the_years(tmp_path: Path, *, is_sai
 def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     studies.what_the_year_tells.main([str(addresses(tmp_path, is_said_by_every_word=True))])
     assert "| the year, gain over the guess |" in capsys.readouterr().out
+
+
+def test_a_longer_passage_tells_its_time_where_few_words_say_it(tmp_path: Path) -> None:
+    folder = addresses(tmp_path, is_said_by_every_word=True)
+    table = pq.read_table(folder / "sotu" / "sotu.parquet")
+    # One word to read and one to score in 24, never in one passage of 8.
+    texts = [
+        " ".join(word if place % 24 in (0, 13) else "same" for place, word in enumerate(text.split()))
+        for text in table["text"].to_pylist()
+    ]
+    pq.write_table(
+        table.set_column(table.schema.get_field_index("text"), "text", [texts]), folder / "sotu" / "sotu.parquet"
+    )
+    measured = [studies.what_the_year_tells.measure(folder, num_words=number)[0] for number in (8, 120)]
+    gains = [interval.value for found in measured for name, interval in found if name.endswith("over the guess")]
+    assert gains[1] < 0.5 * gains[0]
+
+
+def test_each_length_of_passages_has_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(addresses(tmp_path, is_said_by_every_word=True))
+    studies.what_the_year_tells.main([folder, "--words", "20", "60"])
+    told = capsys.readouterr().out
+    assert "in passages of 20" in told and "in passages of 60" in told
