@@ -1,0 +1,194 @@
+"""What features of items are worth: for items that training knows, and for items that it never saw.
+
+Outfits of Table 1's small world. A tenth of the articles is left out of all training sets. Models read the articles'
+seven attributes, or know articles by their numbers alone; beside them stand the oracle, which knows each article, and
+an oracle that knows of the left-out articles their attributes alone. Results: studies/results/cold-items-SIZE.
+
+    python -m studies.cold_items                     # small, 60 epochs: hours
+    python -m studies.cold_items --epochs 8          # a look at it
+    python -m studies.cold_items --size quick        # minutes
+
+Paper: not there.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from contextual_bert.atomic_files import replacing_directory
+from contextual_bert.data import Oracle, Split, StylistWorld, read_table
+from contextual_bert.data.world import ARTICLES_FILE
+from contextual_bert.evaluation import Interval, Scores, bootstrap, metric_of
+from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
+from contextual_bert.runs import is_complete, run
+from contextual_bert.runs.provenance import environment
+from contextual_bert.runs.run_directory import load_run
+from contextual_bert.runs.sweep import run_directory
+from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert.training.recipe import SPLIT_FIELDS
+from contextual_bert_cli.failures import in_words
+from contextual_bert_cli.output import calm_transformers
+from studies.outfits import SIZES, StudyData, prepare_study
+
+RESULTS = Path(__file__).parent / "results"
+COLD_SHARE, COLD_SEED = 0.1, 0
+LEFT_OUT_COLUMNS = ("price", "popularity")  # the price says the tier, and nobody knows a new article's popularity
+METHOD = "global_state_update"
+CE, RECALL = "cross_entropy_nats", "recall_at_10_percent"
+KNOWN, NEW = "known", "new"
+COLUMNS = tuple((kind, key) for kind in (KNOWN, NEW) for key in (CE, RECALL))
+
+
+def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Recipe]:
+    """The runs: with and without features, with all articles known and with a tenth left out."""
+    own = data.row(METHOD)
+    training = {
+        **own.training,
+        **({"num_train_epochs": epochs, "one_mask_epochs": round(0.6 * epochs)} if epochs else {}),
+    }
+    articles = str(folder / "world" / ARTICLES_FILE)
+    featured = SetCompletion(items="items", catalogue=articles, item_exclude=LEFT_OUT_COLUMNS)
+    plain = replace(own, training=training, split=str(folder / "split.json"), **SPLIT_FIELDS)
+    cold = replace(plain, split=str(folder / "cold-split.json"))
+    return {
+        "ids": replace(plain, name="ids"),
+        "features": replace(plain, name="features", task=featured),
+        "features_cold": replace(cold, name="features_cold", task=featured),
+        "features_cold_mlp": replace(cold, name="features_cold_mlp", task=replace(featured, item_encoder="mlp")),
+        "bag_features_cold": replace(
+            data.row("bag_context"),
+            name="bag_features_cold",
+            task=featured,
+            split=str(folder / "cold-split.json"),
+            **SPLIT_FIELDS,
+        ),
+    }
+
+
+def write_splits(data: StudyData, folder: Path) -> Split:
+    """Write the split of the study twice, as it is and with a tenth of the articles left out; return the latter."""
+    split = data.prepared.split
+    cold = split.with_cold_items(pa.array(data.world.items), COLD_SHARE, seed=COLD_SEED)
+    split.save(folder / "split.json")
+    cold.save(folder / "cold-split.json")
+    return cold
+
+
+def without_identity(world: StylistWorld, cold: Sequence[str]) -> StylistWorld:
+    """The world in which these articles are what an article with their attributes is on average.
+
+    Popularity: the mean weight of the known articles. Style vector: the vector of the style that it was designed in.
+    """
+    articles = world.articles
+    is_cold = np.isin(world.items, cold)
+    popularity = articles.popularity.copy()
+    popularity[is_cold] = np.log(np.exp(popularity[~is_cold]).mean())
+    vectors = articles.style_vector.copy()
+    vectors[is_cold] = world.tendencies.style_vectors[articles.style[is_cold]]
+    return replace(world, articles=replace(articles, popularity=popularity, style_vector=vectors))
+
+
+def figures(scores: Mapping[str, NDArray[Any]] | Scores) -> dict[str, NDArray[Any]]:
+    """Cross-entropy and recall@10 of each scored position; a tie counts as its expected share."""
+    get = scores.__getitem__ if isinstance(scores, Mapping) else lambda name: getattr(scores, name)
+    inside = np.clip((10 - get("num_better")) / get("num_tied"), 0, 1)
+    return {CE: -get("log_probability"), RECALL: 100 * inside}
+
+
+def measure(data: StudyData, runs: Mapping[str, Path], cold: Sequence[str]) -> dict[str, Any]:
+    """All numbers: by row, of known and of new articles."""
+    found: list[dict[str, Any]] = []
+    table = read_table(data.prepared.recipe.data).take(pa.array(data.prepared.split.rows("test")))
+    test = data.prepared.split.rows("test")
+    items = np.concatenate([np.asarray(each) for each in table["items"].to_pylist()])
+    sizes = np.array([len(each) for each in table["items"].to_pylist()])
+    owners = np.repeat(np.asarray(table["customer_id"].to_pylist()), sizes)
+    is_new = np.isin(items, cold)
+    for name, world in (("oracle", data.world), ("oracle_of_attributes", without_identity(data.world, cold))):
+        found += _by_kind(name, figures(Oracle(world).score_table(table)), is_new, owners)
+    places = {int(row): start for row, start in zip(test, np.cumsum(sizes) - sizes, strict=True)}
+    for name, directory in runs.items():
+        scores = load_run(directory, name=name).scores
+        order = np.array([places[int(row)] for row in scores.example_id]) + scores.position
+        assert len(order) == len(items)  # each article of each test outfit is scored
+        found += _by_kind(name, figures(scores), is_new[order], owners[order])
+    return {"figures": found, "provenance": environment()}
+
+
+def _by_kind(
+    name: str, values: Mapping[str, NDArray[Any]], is_new: NDArray[np.bool_], owners: NDArray[Any]
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for kind, chosen in ((KNOWN, ~is_new), (NEW, is_new)):
+        intervals = {key: asdict(bootstrap(values[key][chosen], owners[chosen])) for key in (CE, RECALL)}
+        found.append({"row": name, "articles": kind, "num_rows": int(chosen.sum()), **intervals})
+    return found
+
+
+def markdown(found: Mapping[str, Any], *, size: str, epochs: int) -> str:
+    """The report."""
+    cells = {(each["row"], each["articles"]): each for each in found["figures"]}
+    names = dict.fromkeys(each["row"] for each in found["figures"])
+    table = Table(
+        "Articles that are left out of training, and all others",
+        ("row", *(f"{kind}, {metric_of(key).heading}" for kind, key in COLUMNS)),
+        tuple((name, *(cell(cells[name, kind][key], key) for kind, key in COLUMNS)) for name in names),
+    )
+    where = found["provenance"]
+    notes = (
+        f"{METHOD}, {epochs} epochs, one seed. ids, features: no article is left out of training. The others: a tenth "
+        "is, and the columns 'new' are of these.",
+        "features: category, brand, colour, price tier, target group, size run and style of each article.",
+        "oracle: the true probabilities. oracle_of_attributes: of left-out articles it knows their attributes alone, "
+        "with the mean popularity of the others and the vector of their style.",
+        "95% intervals, bootstrap over customers, who were not seen in training.",
+        f"Commit {where['commit']}, {where['hardware']}; python -m studies.cold_items --size {size} --epochs {epochs}.",
+    )
+    return render_markdown("Features of items", [table], notes)
+
+
+def cell(interval: Mapping[str, Any], key: str) -> str:
+    """A number with its interval."""
+    return interval_cell(Interval(**interval), metric_of(key))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train what is missing, measure, write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--rows", default="", help="names of rows with commas; default: all")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of world and models")
+    parser.add_argument("--output", type=Path)
+    chosen = parser.parse_args(arguments)
+    folder = chosen.runs / f"cold-items-{chosen.size}"
+    data = prepare_study(folder / "world", size=chosen.size)
+    cold = write_splits(data, folder)
+    wanted = [name for name in chosen.rows.split(",") if name]
+    directories: dict[str, Path] = {}
+    for name, recipe in rows(data, folder, epochs=chosen.epochs).items():
+        if wanted and name not in wanted:
+            continue
+        directories[name] = run_directory(folder / f"runs-{chosen.epochs or 'all'}", recipe)
+        if not is_complete(directories[name]):
+            run(recipe, directories[name], is_resumed=True)
+    found = measure(data, directories, cold.cold_items)
+    epochs = chosen.epochs or data.size.training["num_train_epochs"]
+    text = markdown(found, size=chosen.size, epochs=epochs)
+    with replacing_directory(chosen.output or RESULTS / f"cold-items-{chosen.size}") as output:
+        (output / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (output / "report.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    calm_transformers()
+    with in_words():
+        main()

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contextual_bert.data import Oracle, StylistWorld
+from studies import cold_items
+from studies.outfits import SIZES, prepare_study
+
+
+@pytest.fixture(scope="module")
+def world() -> StylistWorld:
+    return StylistWorld.generate(120, seed=0)
+
+
+def test_recall_counts_a_tie_as_its_expected_share() -> None:
+    scores = {
+        "log_probability": np.log([0.5, 0.5, 0.5]),
+        "num_better": np.array([0, 8, 12]),
+        "num_tied": np.array([1, 4, 1]),
+    }
+    found = cold_items.figures(scores)
+    assert found[cold_items.RECALL].tolist() == [100, 50, 0]
+    assert found[cold_items.CE][0] == pytest.approx(np.log(2))
+
+
+def test_an_oracle_of_attributes_knows_less_of_left_out_articles_alone(world: StylistWorld) -> None:
+    cold = world.items[::10]
+    less = cold_items.without_identity(world, cold)
+    outfits = world.sample(3000, seed=5)
+    items = np.concatenate([np.asarray(each) for each in outfits["items"].to_pylist()])
+    is_cold = np.isin(items, cold)
+    whole, part = (-Oracle(each).score_table(outfits)["log_probability"] for each in (world, less))
+    assert part[is_cold].mean() > whole[is_cold].mean() + 0.01
+    assert abs(part[~is_cold].mean() - whole[~is_cold].mean()) < 0.05
+
+
+def test_the_split_leaves_a_tenth_of_the_articles_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = SIZES["quick"]
+    smaller = type(quick)(
+        num_items=120,
+        num_training_outfits=600,
+        num_validation_outfits=60,
+        num_test_outfits=60,
+        training={"num_train_epochs": 1},
+    )
+    monkeypatch.setitem(SIZES, "quick", smaller)  # pyright: ignore[reportArgumentType]
+    data = prepare_study(tmp_path / "world", size="quick", dtype="float32")
+    cold = cold_items.write_splits(data, tmp_path)
+    assert 4 <= len(cold.cold_items) <= 20
+    rows = cold_items.rows(data, tmp_path, epochs=1)
+    assert rows["features"].split != rows["features_cold"].split
+    assert rows["features_cold"].set_task.item_exclude == ("price", "popularity")
+    assert rows["bag_features_cold"].conditioning == "bag_context"
