@@ -148,7 +148,7 @@ def markdown(found: Mapping[str, Any], *, size: str, epochs: int) -> str:
         "features: category, brand, colour, price tier, target group, size run and style of each article.",
         "oracle: the true probabilities. oracle_of_attributes: of left-out articles it knows their attributes alone, "
         "with the mean popularity of the others and the vector of their style.",
-        "The figures of new articles alone can be bought by proposing all of them more often, at a price in the others.",
+        "Figures of new articles alone can be bought by proposing all of them more often, at a price in the others.",
         "95% intervals, bootstrap over customers, who were not seen in training.",
         f"Commit {where['commit']}, {where['hardware']}; python -m studies.cold_items --size {size} --epochs {epochs}.",
     )
