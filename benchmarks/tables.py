@@ -266,7 +266,7 @@ def generation(result: Result) -> str:
     return (
         "## Writing under a context\n\n"
         "A token that transformers' `generate` takes, greedily, with a cache, behind a prompt of "
-        f"{result['num_prompt']} tokens. Peer: `GPT2LMHeadModel`. {shapes}; float32. {result['rounds']} rounds in "
+        f"{result['num_prompt']} tokens. Peer: transformers' GPT-2. {shapes}; float32. {result['rounds']} rounds in "
         "turn, in milliseconds of the processor: other work ran beside it. Ratios are medians over rounds, quartiles "
         "in brackets. `python benchmarks/generation.py`.\n\n"
         f"Aim for a context over none: at most {TARGET_OVERHEAD:.2f}; the highest of `global_state_update` is "
