@@ -56,6 +56,7 @@ def command(
 ) -> None:
     """Draw texts from a masked model of texts under a context, by Gibbs sampling."""
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.places import SettingPlace
 
     calm_transformers()
     if prompt is not None and num_tokens is not None:
@@ -75,15 +76,13 @@ def command(
     cast(Any, model).to(chosen_device(device))
 
     def write(context: dict[str, Any] | None) -> list[str]:
-        return sample_texts(
-            model,
-            processor,
-            context=context,
-            prompt=prompt if prompt is not None else num_tokens or 12,
-            num_samples=num_samples,
-            sampling=sampling,
-            seed=seed,
-        )
+        asked = prompt if prompt is not None else num_tokens or 12
+        settings: Any = {"num_samples": num_samples, "sampling": sampling, "seed": seed}
+        try:
+            return sample_texts(model, processor, context=context, prompt=asked, **settings)
+        except ConfigurationError as error:
+            is_number = error.location == ("prompt",) and prompt is None
+            raise (error.at(SettingPlace("--tokens")) if is_number else error) from error
 
     doing = f"drawing {counted(num_samples, 'text')}"
     written = write_under(records, write, model=model, processor=processor, doing=doing)

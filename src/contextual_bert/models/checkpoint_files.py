@@ -107,14 +107,18 @@ def check_direction(config: PreTrainedConfig, checkpoint: str | Path, *, is_caus
         return
     known = {name for name, each in BACKBONES.items() if each.is_causal == is_causal}
     ways = {True: "from left to right, to write", False: "in both directions"}
+    if is_causal:
+        fix = Message("Give one of these, or leave out {objective}.", objective="causal")
+    else:
+        fix = Message(
+            "Give one of these. What reads from left to right is for {objective}, ContextualBertForCausalLM.",
+            objective="causal",
+        )
     raise CheckpointError(
         f"its architecture is {config.model_type!r}, which reads {ways[not is_causal]}, and here a text is read "
         f"{ways[is_causal]}",
         allowed=f"Allowed: {', '.join(sorted(known))}.",
-        fix=Message(
-            "Give another. One that reads from left to right is for {objective}, ContextualBertForCausalLM.",
-            objective="causal",
-        ),
+        fix=fix,
         place=PathPlace(checkpoint, is_subject=False),
     )
 
@@ -178,7 +182,9 @@ def weights_read(checkpoint: str | Path) -> Generator[None]:
         if is_out_of_memory(error):
             raise
         raise CheckpointError(
-            f"its weights cannot be loaded: {error}", place=PathPlace(checkpoint, is_subject=False)
+            f"its weights cannot be loaded: {first_line(error)}",
+            fix="Copy model.safetensors of the checkpoint into the folder again.",
+            place=PathPlace(checkpoint, is_subject=False),
         ) from error
     finally:
         logging.set_verbosity(verbosity)
@@ -208,7 +214,9 @@ def weight_shapes(
                 found |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(
-            f"its weights cannot be read: {error}", place=PathPlace(checkpoint, is_subject=False)
+            f"its weights cannot be read: {first_line(error)}",
+            fix="Copy model.safetensors of the checkpoint into the folder again.",
+            place=PathPlace(checkpoint, is_subject=False),
         ) from error
     if head_parts is None or own_config(checkpoint) is not None:
         return found
@@ -332,11 +340,34 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
             fix="Extend these too (resize_token_embeddings), and save both.",
             place=PathPlace(checkpoint, is_subject=False),
         )
+    _check_same_model(tokenizer, config, checkpoint, is_causal=is_causal)
     # A tokenizer whose files do not say how much may be read allows any length; the model has no such position. That of
     # a run allows what the run read.
     longest = backbone_of(config, checkpoint).config_fields(config)["max_position_embeddings"]
     tokenizer.model_max_length = longest if _is_own(config) else min(tokenizer.model_max_length, longest)
     return tokenizer
+
+
+def _check_same_model(
+    tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, checkpoint: str | Path, *, is_causal: bool
+) -> None:
+    """Raise CheckpointError where the tokenizer is that of another model, as far as the config shows it."""
+    fix = "Copy the files of its own tokenizer into the folder."
+    if 2 * len(tokenizer) < config.vocab_size:  # some matrices have a few rows more, for speed
+        raise CheckpointError(
+            f"its tokenizer has {len(tokenizer):,} tokens and its model embeddings for {config.vocab_size:,}",
+            fix=f"{fix} If a shorter vocabulary is meant, cut the embeddings (resize_token_embeddings), and save both.",
+            place=PathPlace(checkpoint, is_subject=False),
+        )
+    name = "eos_token" if is_causal else "pad_token"
+    theirs, own = getattr(config, f"{name}_id", None), getattr(tokenizer, f"{name}_id")
+    if theirs is not None and theirs != own:
+        raise CheckpointError(
+            f"its tokenizer has {getattr(tokenizer, name)!r} as token {own} and its config has {theirs} for it "
+            f"({name}_id)",
+            fix=fix,
+            place=PathPlace(checkpoint, is_subject=False),
+        )
 
 
 def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:

@@ -121,8 +121,9 @@ class Evaluator:
         """Score the run's model on its own rows, or on the same rows with other contexts.
 
         Raises:
-            DataError: the vocabulary knows none of the items.
+            DataError: the vocabulary knows none of the items; there is nothing to read in the texts.
         """
+        self.ready.check_readable(self.part)
         found = self.ready.score_dataset(
             self.model, dataset, self.part, batch_size=self.batch_size, dtype=self.dtype, progress=progress
         )

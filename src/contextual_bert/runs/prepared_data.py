@@ -270,6 +270,9 @@ class PreparedData:
         """Return sentences on what this kind of task found in the data."""
         return []
 
+    def check_readable(self, part: str) -> None:
+        """Raise DataError where a part has nothing to score, whatever the model."""
+
     def customer_lines(self) -> list[str]:
         """Return a sentence on new customers of the evaluated part; none if customers are not named."""
         part = self.evaluated_part

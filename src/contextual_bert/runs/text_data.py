@@ -51,6 +51,16 @@ class TextData(PreparedData):
         """Return sentences on the texts that were cut, and on tokens that the checkpoint does not know."""
         return replace(self.texts[part].report, outside={}).lines(has_taught=part == LEARNED)
 
+    def check_readable(self, part: str) -> None:
+        """Raise DataError where there is nothing to read in the texts of a part, or no answer to its questions."""
+        if part in self.texts and (fault := self.texts[part].report.fault):
+            raise DataError(
+                f"in the {part} part {fault}",
+                file=self.recipe.data,
+                column=self.recipe.text_task.answer or self.recipe.text_task.text,
+                fix="Name another column, leave these rows out, or split the table in another way.",
+            )
+
     def _encoded_rows(self, rows: NDArray[np.int64]) -> EncodedTexts | EncodedQuestions:
         """Return the texts of these rows, which are their example ids."""
         table = self.examples.table.take(pa.array(rows))

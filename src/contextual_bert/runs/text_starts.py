@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
@@ -47,6 +48,7 @@ from contextual_bert.training.recipe import Recipe
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_TOKENS = 512  # of a text, as BERT reads
 MOST_WORDS = 50_000
+_MANY_UNKNOWN, _ALL_UNKNOWN = 0.1, 0.95  # of the tokens of a part
 LONGEST_WORD = 100  # letters; longer ones are [UNK], as BERT's tokenizer has it
 
 CLASSIFIER = "classifier.weight"
@@ -304,21 +306,49 @@ def customers_of_texts(recipe: Recipe, table: pa.Table, split: Split) -> NDArray
     return numbers_of_customers(customers_in(recipe, table, split), table)
 
 
+def unknown_shares(ready: TextData) -> dict[str, float]:
+    """Return part -> the share of its tokens that the tokenizer does not know; nothing where it reads every text."""
+    tokenizer: Any = ready.processor.tokenizer
+    others = [getattr(tokenizer, f"{name}_token_id", None) for name in ("cls", "sep", "pad", "mask", "bos", "eos")]
+    if tokenizer.unk_token_id is None or tokenizer.unk_token_id in others:
+        return {}
+    found: dict[str, float] = {}
+    special = torch.tensor([each for each in others if each is not None])
+    for part, texts in ready.texts.items():
+        ids = texts.dataset.input_ids
+        num_tokens = int((~torch.isin(ids, special)).sum())
+        found[part] = int((ids == tokenizer.unk_token_id).sum()) / max(num_tokens, 1)
+    return found
+
+
+def check_known_words(ready: TextData) -> None:
+    """Raise CheckpointError where the tokenizer of a checkpoint knows hardly a word of the training part."""
+    checkpoint, share = ready.recipe.text_task.checkpoint, unknown_shares(ready).get("train", 0.0)
+    if checkpoint is not None and share >= _ALL_UNKNOWN:
+        raise CheckpointError(
+            f"its tokenizer does not know {share:.1%} of the tokens of the training part",
+            fix="Give a checkpoint of the language, or the files of its own tokenizer: capitals count, too.",
+            place=PathPlace(checkpoint, is_subject=False),
+        )
+
+
 def word_lines(ready: TextData) -> list[str]:
-    """Return sentences on the words that are the tokens; nothing where a checkpoint brings its own."""
+    """Return sentences on the words that are the tokens, or that the tokenizer of a checkpoint does not know."""
+    shares = unknown_shares(ready)
     if ready.recipe.text_task.checkpoint is not None:
-        return []
+        return [
+            f"warning: {part}: the tokenizer does not know {share:.1%} of the tokens and reads them as [UNK]: does it "
+            "fit the language and the capitals of these texts?"
+            for part, share in shares.items()
+            if share >= _MANY_UNKNOWN
+        ]
     tokenizer: Any = ready.processor.tokenizer
     num_words = len(tokenizer) - len(tokenizer.all_special_ids)
     fewest = ready.recipe.min_customers
     has_customers = customers_in(ready.recipe, ready.examples.table, ready.split) is not None
     owners = counted(fewest, "customer" if has_customers else "text")
     lines = [f"no checkpoint: the tokens are {counted(num_words, 'word')}, each of at least {owners}"]
-    for part, texts in ready.texts.items():
-        ids = texts.dataset.input_ids
-        num_tokens = len(ids) - 2 * len(texts.dataset)
-        share = int((ids == tokenizer.unk_token_id).sum()) / max(num_tokens, 1)
-        lines.append(f"{part}: {share:.1%} of the words are others, and read as [UNK]")
+    lines += [f"{part}: {share:.1%} of the words are others, and read as [UNK]" for part, share in shares.items()]
     if not num_words:
         lines.append(
             Message(

@@ -81,7 +81,12 @@ def test_words_behind_the_cut_are_counted(processor: ContextualBertProcessor) ->
     table = pa.table({"words": words, "tags": [["B-x"] * len(row) for row in words], "sex": ["f", "m", "f"]})
     encoded = encode_texts(table, processor, text="words", label="tags", max_length=6)
     assert (encoded.report.num_cut, encoded.report.num_unread_words) == (1, 2)
-    assert encoded.report.lines() == ["3 texts, 1 of them cut to 6 tokens, 2 words behind the cut"]
+    assert encoded.report.lines() == [
+        "3 texts, 1 of them cut to 6 tokens, 2 words behind the cut",
+        "1 empty text: nothing to read there",
+    ]
+    assert encoded.report.fault == ""
+    assert encode_texts(table.slice(2), processor, text="words").report.fault == "each text is empty"
     assert int((encoded.dataset.labels >= 0).sum()) == 9 - 2
     whole = encode_texts(table, processor, text="words", label="tags")
     assert whole.report.num_unread_words == 0

@@ -51,6 +51,11 @@ class QuestionReport:
     shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     remarks: tuple[str, ...] = ()
 
+    @property
+    def fault(self) -> str:
+        """Return why nothing can be learned of the questions or scored; empty where some have an answer."""
+        return "no question has an answer in its text" if 0 < self.num_questions == self.num_unanswered else ""
+
     def at(self, rows: NDArray[np.int64]) -> "QuestionReport":
         """The same report with the rows of the file, where it is of a part of it."""
         return replace(self, outside={name: each.at(rows) for name, each in self.outside.items()})

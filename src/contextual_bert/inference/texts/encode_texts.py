@@ -59,6 +59,7 @@ class TextReport:
         outside: feature -> the rows whose number is far from those of training, and was clipped.
         shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
         remarks: lines on fields that are given and not read, and on those that rows lack and training hardly ever did.
+        num_empty: texts in which the tokenizer finds nothing to read.
     """
 
     num_texts: int
@@ -69,6 +70,12 @@ class TextReport:
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
     shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     remarks: tuple[str, ...] = ()
+    num_empty: int = 0
+
+    @property
+    def fault(self) -> str:
+        """Return why nothing can be learned of the texts or scored; empty where some of them can be read."""
+        return "each text is empty" if 0 < self.num_texts == self.num_empty else ""
 
     def at(self, rows: NDArray[np.int64]) -> "TextReport":
         """The same report with the rows of the file, where it is of a part of it."""
@@ -85,6 +92,7 @@ class TextReport:
         unknown = unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
         return [
             f"{counted(self.num_texts, 'text')}, {cut}{unread}",
+            *([f"{counted(self.num_empty, 'empty text')}: nothing to read there"] if self.num_empty else []),
             *unknown,
             *outside_lines(self.outside),
             *self.remarks,
@@ -204,7 +212,17 @@ def encode_texts(
     if word_starts is not None:
         num_words = pc.sum(pc.list_value_length(table[text]), min_count=0).as_py()
         num_unread = num_words - int((word_starts != NO_START).sum())
-    report = TextReport(table.num_rows, int(layout.is_cut.sum()), num_unread, limit, unknown, outside, shared)
+    least = num_special(num_separators(tokenizer) if pair is not None else 0)
+    report = TextReport(
+        table.num_rows,
+        int(layout.is_cut.sum()),
+        num_unread,
+        limit,
+        unknown,
+        outside,
+        shared,
+        num_empty=int((np.diff(layout.offsets) <= least).sum()),
+    )
     return EncodedTexts(dataset, names, report, layout.is_cut, word_starts)
 
 

@@ -62,6 +62,7 @@ from contextual_bert.runs.text_baselines import (
 )
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.runs.text_starts import (
+    check_known_words,
     checkpoint_digest,
     checkpoint_method,
     customers_of_texts,
@@ -323,6 +324,7 @@ class TextModelTask(TextData, Task):
         """Raise ConfigurationError where a method or baseline cannot be had on these texts."""
         check_kind(recipe)
         check_context(recipe, self.processor.schema)
+        self.check_texts(recipe)
         method = self.method
         if method is not None and recipe.conditioning not in (method, *WITHOUT_BERT):
             raise ConfigurationError(
@@ -335,6 +337,13 @@ class TextModelTask(TextData, Task):
             check_baseline(recipe, self)
         if recipe.conditioning == CONTEXT_AS_TEXT:
             self._words  # noqa: B018  (a feature that cannot be said in words is found)
+
+    def check_texts(self, recipe: Recipe) -> None:
+        """Raise DataError where a part has nothing to read, CheckpointError where the tokenizer knows none of it."""
+        for part in self.texts:
+            self.check_readable(part)
+        if recipe.conditioning not in WITHOUT_BERT:
+            check_known_words(self)
 
     def unfit(self, recipe: Recipe) -> DataError | None:
         """Return why a logistic regression cannot be fitted; None where it can, and of any other row."""
