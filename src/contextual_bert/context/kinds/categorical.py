@@ -110,7 +110,7 @@ class Categorical(ListedFeature, DatePartFeature, frozen=True):
         elif is_forced:
             pass
         elif distinct > _FEWEST_TEXTS_OF_AN_ID and 2 * distinct > num_present:
-            reason = f"{LOOKS_LIKE_ID}: {distinct} different values in {num_present} rows; override to keep it"
+            reason = f"{LOOKS_LIKE_ID}: {distinct:,} different values in {num_present:,} rows; override to keep it"
             if spelling:  # one reason, and not two that differ
                 return Finding(None, spelling, distinct, warning=f"left out: {spelling}")
         if reason is None and not kept.values and kept.num_buckets is None:
