@@ -15,7 +15,7 @@ from studies import outfits
 from studies.outfits import SIZES, Size, StudyData, prepare_study, run_study
 
 CONTROLS = ["none_wide", "new_position_wide", "global_state_update_shuffled"]
-BASELINES = ["popularity", "context_popularity", "bag", "bag_context"]
+BASELINES = ["popularity", "context_popularity", "item_knn", "bag", "bag_context"]
 
 
 @pytest.fixture(scope="module")

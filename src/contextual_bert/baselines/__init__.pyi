@@ -3,6 +3,7 @@ from .bilstm import BiLSTM, BiLSTMTagger
 from .cnn import TextCNN
 from .crf import LinearChainCRF
 from .frozen_bert import ConcatText, ConcatWord
+from .item_knn import ItemKNN
 from .label_shares import LabelShares
 from .logistic import LogisticClassifier
 from .ngrams import NgramBag
@@ -14,6 +15,7 @@ __all__ = [
     "BiLSTMTagger",
     "ConcatText",
     "ConcatWord",
+    "ItemKNN",
     "ItemPopularity",
     "LabelShares",
     "LinearChainCRF",

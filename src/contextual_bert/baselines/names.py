@@ -12,8 +12,10 @@ POPULARITY: Mapping[str, frozenset[str]] = {
     "popularity": frozenset(),
     "context_popularity": frozenset({"context"}),
 }
+ITEM_KNN = "item_knn"
 SET_BASELINES: Mapping[str, frozenset[str]] = {
     **POPULARITY,
+    ITEM_KNN: frozenset({"items"}),
     "bag": frozenset({"items"}),
     "bag_context": frozenset({"items", "context"}),
 }
@@ -49,7 +51,7 @@ BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC
 # Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
 WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
 # Those that are counted, or fitted to convergence, and read no setting of a training.
-FITTED_BASELINES = (*POPULARITY, *LOGISTIC)
+FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *LOGISTIC)
 
 
 def baselines_of(head: str) -> list[str]:

@@ -12,8 +12,8 @@ from huggingface_hub.errors import StrictDataclassError
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contextual_bert.baselines import BagOfItems, ItemPopularity
-from contextual_bert.baselines.names import BASELINES, FITTED_BASELINES, SET_BASELINES
+from contextual_bert.baselines import BagOfItems, ItemKNN, ItemPopularity
+from contextual_bert.baselines.names import BASELINES, FITTED_BASELINES, ITEM_KNN, POPULARITY, SET_BASELINES
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
@@ -135,7 +135,7 @@ def build_model(recipe: Recipe, ready: PreparedData) -> nn.Module:
     if recipe.task.run_to_start_from is not None:
         return started_from(recipe, ready)
     model = new_model(recipe, ready)
-    if recipe.item_vectors != "random" and not isinstance(model, ItemPopularity):
+    if recipe.item_vectors != "random" and not isinstance(model, ItemKNN | ItemPopularity):
         start_with_cooccurrence(model, recipe, ready)
         start_with_features(model)
     return model
@@ -159,16 +159,18 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
         )
 
 
-def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
+def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM | BagOfItems | ItemKNN | ItemPopularity:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     if name in SET_BASELINES:
         layout = schema.layout if has_context(recipe) and schema is not None else ()
         over = recipe.model.get("softmax_over", loss_candidates(ready))
-        if name in FITTED_BASELINES:
+        if name in POPULARITY:
             return ItemPopularity(vocab_size, layout=layout, softmax_over=over)
-        bag = BagOfItems(vocab_size, layout=layout, softmax_over=over, item_layout=item_layout_of(recipe, ready))
-        return with_features(bag, ready)
+        features = item_layout_of(recipe, ready)
+        if name == ITEM_KNN:
+            return with_features(ItemKNN(vocab_size, softmax_over=over, item_layout=features), ready)
+        return with_features(BagOfItems(vocab_size, layout=layout, softmax_over=over, item_layout=features), ready)
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),

@@ -196,6 +196,16 @@ def test_a_bag_knows_new_items_by_their_features(data: Path, tmp_path: Path) -> 
     assert new.metrics["cross_entropy_nats"].value < np.log(8)  # 5 of the 24 that can be meant have its colour
 
 
+def test_what_is_counted_knows_new_items_by_their_features(data: Path, tmp_path: Path) -> None:
+    asked = as_row(recipe(data), "item_knn")
+    report = run(asked, tmp_path / "knn", is_quiet=True)
+    assert report is not None
+    [new] = [each for each in report.segments if each.value == "0, a new item"]
+    assert new.metrics["cross_entropy_nats"].value < np.log(8)
+    with pytest.raises(ConfigurationError, match="'item_knn'"):
+        run(replace(asked, training={"num_train_epochs": 3}), tmp_path / "other", is_quiet=True)
+
+
 def test_settings_of_features_without_a_catalogue_are_refused(data: Path) -> None:
     for setting in ({"item_exclude": ("size",)}, {"item_kinds": {"size": "ignore"}}, {"item_dropout": 0.2}):
         with pytest.raises(ConfigurationError) as caught:

@@ -209,11 +209,11 @@ class CountedTask(Task):
     """A task whose classes can be counted: the baseline ``popularity``, and the shares that a run is compared with.
 
     Attributes:
-        counted: the class of the baseline that is counted.
+        counted: the classes of the baselines that are counted.
         unseen_prior: as ``ShareModel`` has it.
     """
 
-    counted: ClassVar[type[nn.Module] | None] = None
+    counted: ClassVar[tuple[type[nn.Module], ...]] = ()
     unseen_prior: ClassVar[float] = PRIORS[0]
 
     @abstractmethod
@@ -230,8 +230,8 @@ class CountedTask(Task):
         """Return the true class of each scored row."""
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
-        """Count the shares of a baseline; None for a model that is to be trained."""
-        if self.counted is None or not isinstance(model, self.counted):
+        """Count what a baseline counts; None for a model that is to be trained."""
+        if not isinstance(model, self.counted):
             return super().fit(recipe, model)
         validation = self.dataset(recipe, "validation")
         training = self.observations(cast(SequenceDataset, self.dataset(recipe, "train")))

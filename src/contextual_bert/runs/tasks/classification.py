@@ -15,7 +15,7 @@ class ClassificationTask(LabelModelTask):
     """Classification of prepared texts; ordinal where the labels are grades."""
 
     model_class = ContextualBertForSequenceClassification
-    counted = LabelShares
+    counted = (LabelShares,)
     inspected = InspectedLabel
     # Recall@1 alone where few labels are ranked: that is the accuracy, but for ties.
     evaluated_as = EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
