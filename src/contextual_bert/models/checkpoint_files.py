@@ -361,7 +361,8 @@ def _check_same_model(
         )
     name = "eos_token" if is_causal else "pad_token"
     theirs, own = getattr(config, f"{name}_id", None), getattr(tokenizer, f"{name}_id")
-    if theirs is not None and theirs != own:
+    # Beyond the vocabulary stands the default of transformers, for a config that names none.
+    if theirs is not None and theirs != own and theirs < config.vocab_size:
         raise CheckpointError(
             f"its tokenizer has {getattr(tokenizer, name)!r} as token {own} and its config has {theirs} for it "
             f"({name}_id)",

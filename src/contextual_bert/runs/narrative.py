@@ -117,8 +117,8 @@ def about_few(name: str, other: str | None, paired: PairedRuns, few: FewTargets)
     for key in (CROSS_ENTROPY, recall_key(1)):
         whole = paired.difference(name, other, key).interval
         without = rest.difference(name, other, key).interval
-        if whole.excludes(0) and not without.excludes(0):
-            metric = metric_of(key)
+        metric = metric_of(key)
+        if is_told(whole, metric) and not without.excludes(0):
             found.append(
                 f"{NUM_FEW} items carry the difference in {metric.label} of `{name}` to `{other}` "
                 f"({signed_words(whole, metric)}): without {listed} it is {signed_words(without, metric)}."
@@ -156,8 +156,8 @@ def gaps_in_words(method: str, gaps: Mapping[str, Interval], key: str) -> str:
     """
     metric = metric_of(key)
     sign = -1 if metric.is_higher_better else 1
-    behind = [name for name, gap in gaps.items() if sign * gap.value > 0 and gap.excludes(0)]
-    ahead = [name for name, gap in gaps.items() if sign * gap.value < 0 and gap.excludes(0)]
+    behind = [name for name, gap in gaps.items() if sign * gap.value > 0 and is_told(gap, metric)]
+    ahead = [name for name, gap in gaps.items() if sign * gap.value < 0 and is_told(gap, metric)]
     open_ones = [name for name in gaps if name not in (*behind, *ahead)]
     if not behind and not open_ones:
         nearest = ahead[0]
@@ -192,7 +192,7 @@ def about_contexts(recipes: Mapping[str, Recipe], roles: Mapping[str, str], pair
         if other is None:
             continue
         gap = paired.difference(name, other).interval
-        rows = (harmed if gap.value > 0 else helped) if gap.excludes(0) else open_ones
+        rows = (harmed if gap.value > 0 else helped) if is_told(gap, metric) else open_ones
         rows[name] = f"`{name}` beside `{other}` ({signed_words(gap, metric)})"
     found = [f"The context helps: {', '.join(helped.values())}."] if helped else list[str]()
     if harmed:
@@ -282,7 +282,7 @@ def about_turned_orders(names: Sequence[str], paired: PairedRuns) -> list[str]:
             continue
         first, second = sorted(zip(on_validation, pair, strict=True), key=lambda each: each[0] or 0.0)
         gap = paired.difference(first[1], second[1]).interval
-        if gap.low > 0:
+        if gap.value > 0 and is_told(gap, metric):
             told = (
                 f"`{first[1]}` ({first[0]:.3f}) is before `{second[1]}` ({second[0]:.3f}) on validation and behind it "
                 f"on the test part ({signed_words(gap, metric)})"
@@ -303,6 +303,19 @@ def _validation_mean(runs: Sequence[Run]) -> float | None:
     """Return the mean over runs of the cross-entropy on the validation part, None where one of them lacks it."""
     found = [run.validation_nats for run in runs if run.validation_nats is not None]
     return sum(found) / len(found) if found and len(found) == len(runs) else None
+
+
+def is_told(gap: Interval, metric: Metric) -> bool:
+    """Return whether a difference is one: its interval lies beside 0, and not all of the shown digits are 0.
+
+    Example:
+        >>> metric = metric_of("cross_entropy_nats")
+        >>> is_told(Interval(-0.2, -0.3, -0.1, 0.05, 90, 30), metric)
+        True
+        >>> is_told(Interval(-0.00003, -0.00005, -0.00001, 0.00001, 90, 30), metric)  # shown as -0.0000
+        False
+    """
+    return gap.excludes(0) and round(abs(gap.value), metric.digits) > 0
 
 
 def signed_words(gap: Interval, metric: Metric) -> str:

@@ -132,7 +132,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_checkpoint_of_gpt2_is_gone_on_from(table: Path, checkpoint: Path, tmp_path: Path) -> None:
     task = {"checkpoint": str(checkpoint), "vocab_size": None, "max_length": None}
-    chosen = recipe(table, conditioning="film", task=task, model={})
+    known = {word: f"word{number}" for number, word in enumerate(("so", "well", "now", "red", "coat", "blue", "hat"))}
+    own = pq.read_table(table).to_pydict()
+    own["text"] = [" ".join(known[word] for word in text.split()) for text in own["text"]]
+    pq.write_table(pa.table(own), tmp_path / "texts.parquet")
+    chosen = recipe(tmp_path / "texts.parquet", conditioning="film", task=task, model={})
     run(chosen, tmp_path / "run")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "run")
     assert type(model) is ContextualBertForCausalLM and model.config.max_position_embeddings == 16

@@ -2,13 +2,16 @@
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from contextual_bert.evaluation import Scores
+from contextual_bert.evaluation import Interval, Scores
 from contextual_bert.runs import prepare
-from contextual_bert.runs.narrative import commonest_targets
+from contextual_bert.runs.narrative import about_contexts, commonest_targets, gaps_in_words
 from contextual_bert.training import Recipe, SetCompletion
 
 
@@ -36,3 +39,15 @@ def test_the_commonest_items_of_training_are_found_where_they_are_asked_for(tmp_
     asked = [ready.processor.items.values[int(identifier) - 3] for identifier in ready.datasets["test"].input_ids]
     assert few.is_few.tolist() == [name in few.names for name in asked]
     assert 0 < few.is_few.sum() < len(few.is_few)
+
+
+@pytest.mark.parametrize(("size", "said"), [(0.00003, "no significant difference"), (0.003, "harms")])
+def test_a_difference_of_which_no_digit_is_shown_is_none(size: float, said: str) -> None:
+    gap = Interval(size, size / 2, 2 * size, size / 4, 90, 30)
+    paired: Any = SimpleNamespace(difference=lambda name, other: SimpleNamespace(interval=gap))
+    task = SetCompletion(items="items")
+    recipes = {name: Recipe(data="t.csv", task=task, conditioning=name) for name in ("none", "film")}
+    (line,) = about_contexts(recipes, dict.fromkeys(recipes, "method"), paired)
+    assert said in line
+    told = gaps_in_words("film", {"bag": gap}, "cross_entropy_nats")
+    assert ("level with `bag`" in told) == (said != "harms")
