@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from contextual_bert.nouns import counted
-from contextual_bert_cli import options
+from contextual_bert_cli import constraint_options, options
 from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_constraints
 from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
-from contextual_bert_cli.option_values import amount_of, condition_of, split_commas
+from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
@@ -33,11 +34,6 @@ Example:
   where a line of queries.jsonl is {"items": ["020101", "[MASK]"], "context": {"age": 34}, "deny": ["010101"]}
 """
 _LIST = re.compile(r"\s*\[\s*[\"']")
-CONSTRAINT_OPTIONS = {  # option -> key of a query
-    "allow": "allow", "deny": "deny", "owned": "owned", "in-stock": "in_stock", "where": "where",
-    "max-price": "max_price", "budget": "budget", "budget-includes-visible": "budget_includes_visible",
-    "one-per": "at_most_one_per",
-}  # fmt: skip
 ITEM_LISTS = ("items", "allow", "deny", "owned", "locked")  # keys of a query
 QUERY_OPTIONS = {  # key of a query -> option
     **{key: f"--{option}" for option, key in CONSTRAINT_OPTIONS.items()}, "items": "--set", "guidance": "--guidance",
@@ -219,13 +215,9 @@ def command(
         typer.Option(metavar="JSON", help="Who asks: {feature: value}; a feature that is not named is missing."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK], or whole sets with --joint.")] = 10,
-    allow: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Propose only these; repeatable or with commas.")
-    ] = None,
-    deny: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Never propose these; as --allow.")] = None,
-    owned: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Never propose these, which the customer has; as --allow.")
-    ] = None,
+    allow: constraint_options.Allow = None,
+    deny: constraint_options.Deny = None,
+    owned: constraint_options.Owned = None,
     repeats: Annotated[
         bool, typer.Option("--repeats", help="Propose items again that are in the set already.")
     ] = False,
@@ -251,9 +243,7 @@ def command(
             "--missing-value say how it, and --data, are written; left out, --data is as the run's table was.",
         ),
     ] = None,
-    in_stock: Annotated[
-        bool, typer.Option("--in-stock", help="Propose only what the catalogue's column in_stock says is there.")
-    ] = False,
+    in_stock: constraint_options.InStock = False,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -262,9 +252,7 @@ def command(
             "'since>=2016-03-05'; '0:category=coat' for the first [MASK] alone; repeatable.",
         ),
     ] = None,
-    max_price: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Propose only items of at most this price.")
-    ] = None,
+    max_price: constraint_options.MaxPrice = None,
     budget: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="At most this price for all [MASK] together.")
     ] = None,
@@ -387,23 +375,7 @@ def command(
         )
     trained = trained_sets(directory)
     between = separator or trained.separator
-    allowed = list(_split(allow or [], between))
-    if allow and not allowed:
-        raise ConfigurationError(
-            "names no item, and nothing may be proposed then", fix="Name some, or leave it out.", setting="--allow"
-        )
-    constraining = {
-        "allow": allowed,
-        "deny": list(_split(deny or [], between)),
-        "owned": list(_split(owned or [], between)),
-        "in-stock": in_stock or None,
-        "where": [condition_of(text) for text in where or []],
-        "max-price": amount_of(max_price, option="--max-price", decimal=given["decimal"]),
-        "budget": amount_of(budget, option="--budget", decimal=given["decimal"]),
-        "budget-includes-visible": budget_includes_visible or None,
-        "one-per": list(one_per or []),
-    }
-    constraints = {option: value for option, value in constraining.items() if value not in (None, [])}
+    constraints = given_constraints(choices, separator=between)
     extra = [*(["context"] if context else []), *constraints]
     if data is not None and context:
         raise ConfigurationError(
@@ -521,11 +493,3 @@ def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
             fix=f"Give names with {separator!r} between them, and [MASK] where one is missing.",
         )
     return items
-
-
-def _split(values: list[str], separator: str) -> tuple[str, ...]:
-    return (
-        split_commas(values)
-        if separator == ","
-        else tuple(p.strip() for v in values for p in v.split(separator) if p.strip())
-    )

@@ -12,8 +12,9 @@ from contextual_bert_cli.failures import InWords
 
 # In the order of ``--help``.
 COMMANDS = (
-    *("inspect", "split", "train", "evaluate", "importance", "complete", "explain", "vectors", "export", "serve"),
-    *("compare", "predict", "sample", "generate", "inspect-model", "parameters", "catalogue", "world"),
+    *("inspect", "split", "train", "evaluate", "importance", "complete", "similar", "explain", "vectors"),
+    *("export", "serve", "compare", "predict", "sample", "generate", "inspect-model", "parameters"),
+    *("catalogue", "world"),
 )
 _REST = "Options"
 

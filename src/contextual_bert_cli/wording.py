@@ -21,7 +21,7 @@ _OTHERS: Mapping[str, str] = {
         for name in (
             *("baselines", "catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes"),
             *("max_new_tokens", "method", "num_beams", "num_samples", "output", "prompt", "ray_address", "reference"),
-            *("resume", "shard_size", "temperature", "top_p"),
+            *("resume", "shard_size", "similarity_weight", "temperature", "top_p"),
         )
     },
 }

@@ -148,6 +148,7 @@ WRONG_PATHS = [
     "evaluate no-such-run",
     "importance no-such-run",
     "explain no-such-run --set a --context {} --item b",
+    "similar no-such-run --item a",
     "vectors no-such-run --output vectors.parquet",
     "export no-such-run",
     "complete no-such-run --set a --context {}",

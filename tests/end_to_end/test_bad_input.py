@@ -358,6 +358,7 @@ def test_what_is_no_run_directory(command: Any, finished: Path, tmp_path: Path) 
         "predict --text word1",
         "sample",
         "explain --set a --context {}",
+        "similar --item a",
         f"vectors --output {tmp_path / 'vectors.parquet'}",
     ):
         name, *options = verb.split()

@@ -33,6 +33,7 @@ from .pipeline import CompletionPipeline
 from .query_schema import Condition
 from .saved import load_text_model
 from .scoring import Scorer, score
+from .similar_items import SimilarAnswer, SimilarItem, similar_items
 from .tables import (
     BulkReport,
     BulkSettings,
@@ -94,6 +95,8 @@ __all__ = [
     "QuestionReport",
     "RayCluster",
     "Scorer",
+    "SimilarAnswer",
+    "SimilarItem",
     "Slot",
     "TableCompleter",
     "TextAnswer",
@@ -125,5 +128,6 @@ __all__ = [
     "score_tokens",
     "segment_labels",
     "set_index",
+    "similar_items",
     "to_table",
 ]

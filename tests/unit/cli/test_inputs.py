@@ -32,6 +32,7 @@ BASES: Mapping[str, str] = {
     "evaluate": "runs/sets",
     "importance": "runs/sets",
     "explain": f"runs/sets --set a {CONTEXT}",
+    "similar": "runs/sets --item a",
     "vectors": "runs/sets --output new.parquet",
     "export": "runs/sets --output new",
     "complete": "runs/sets --set a",
@@ -61,6 +62,7 @@ BESIDE: Mapping[str, str] = {
 OF_COMMAND: Mapping[str, str] = {
     "complete --data": "runs/sets --output new",
     "complete --input": "runs/sets",
+    "similar --input": "runs/sets",
     "complete --method": "runs/sets --set a --joint",
     **{f"complete {each}": "runs/sets --data sets.csv --output new" for each in ("--items", "--group-by", "--keep")},
     "predict --data": "runs/texts --output new.csv",

@@ -25,6 +25,7 @@ COMMANDS = (
     "evaluate",
     "importance",
     "complete",
+    "similar",
     "explain",
     "vectors",
     "export",

@@ -1,8 +1,10 @@
 """Runs whose items have features, from a table of sets and a catalogue to answers."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,6 +132,46 @@ def test_vectors_are_written_with_the_counts_of_training(finished: Path, data: P
         assert result.exit_code == 2 and ".parquet" in result.output
     assert [each.name for each in tmp_path.iterdir()] == ["vectors.parquet"]
     assert (tmp_path / "vectors.parquet").read_bytes() == before
+
+
+def test_items_alike_are_of_one_colour(finished: Path, data: Path, tmp_path: Path) -> None:
+    def ask(*options: object) -> Any:
+        return CliRunner().invoke(app, ["similar", str(finished), *map(str, options)])
+
+    for more in ((), ("--context", '{"sex": "f"}')):
+        for item in ("green-0", "green-new"):
+            found = json.loads(ask("--item", item, "--top", 5, "--format", "json", *more).stdout)
+            assert all(each["item"].startswith("green") and each["item"] != item for each in found["similar"])
+            assert {"probability" in each for each in found["similar"]} == {bool(more)}
+    shown = ask("--item", "green-0", "--top", 6).stdout.splitlines()
+    assert [line.split()[-1] for line in shown if "green-new" in line] == ["new"]
+    shop = ("--catalogue", data / "items.parquet", "--where", "colour=red", "--where", "size=s", "--deny", "red-1")
+    table = ask("--item", "green-0", *shop)
+    assert table.exit_code == 0, table.output
+    assert {line.split()[1] for line in table.stdout.splitlines() if " red-" in line} == {"red-3", "red-5"}
+    (tmp_path / "queries.jsonl").write_text('{"item": "red-0"}\n{"item": "blue-0", "deny": ["blue-1"]}\n', "utf-8")
+    lines = ask("--input", tmp_path / "queries.jsonl", "--top", 3).stdout.splitlines()
+    assert [json.loads(line)["item"] for line in lines] == ["red-0", "blue-0"]
+    (tmp_path / "queries.jsonl").write_text('{"item": "red-0"}\n{"item": "bleu-0"}\n', "utf-8")
+    for options, told in (
+        (
+            ("--input", tmp_path / "queries.jsonl"),
+            "line 2, item: the model does not know 'bleu-0'. Did you mean 'blue-0'",
+        ),
+        (("--item", "gren-0"), "--item: the model does not know 'gren-0'. Did you mean 'green-0'"),
+        ((), "Give one of --item"),
+        (("--item", "red-0", "--where", "colour=red"), "--where: it needs a catalogue"),
+        (("--item", "red-0", *shop[:2], "--where", "colur=red"), "Did you mean 'colour'"),
+        (("--item", "red-0", "--similarity-weight", 3), "--similarity-weight is for --context"),
+        (
+            ("--item", "red-0", "--context", "{}", "--similarity-weight", 3000),
+            "--similarity-weight 3000 is not allowed",
+        ),
+        (("--input", tmp_path / "queries.jsonl", "--deny", "red-1"), "--deny belongs to --item"),
+        (("--item", "red-0", "--decimal", ","), "--decimal"),
+    ):
+        result = ask(*options)
+        assert result.exit_code == 2 and told in " ".join(result.stderr.split()), (options, result.output)
 
 
 def test_a_run_without_features_says_nothing_of_new_items(data: Path, tmp_path: Path) -> None:
