@@ -58,6 +58,13 @@ def command(
             help="Fields of the context that are others in the comparison; left out, the context is taken away.",
         ),
     ] = None,
+    has_probes: Annotated[
+        bool,
+        typer.Option(
+            "--probes",
+            help="Probe each layer, too: which tells the label, and which tells who asks, on the run's own table.",
+        ),
+    ] = False,
     data: options.RunData = None,
     output: Annotated[
         Path | None,
@@ -99,6 +106,14 @@ def command(
     with counting("asking") as progress, at_options(QUERY_OPTIONS):
         asked = {**query, **({"context": record} if record else {})}
         found = inspect_model(run, asked, versus=other, overrides=overrides, progress=progress)
+    if has_probes:
+        from dataclasses import replace
+
+        from contextual_bert.runs.probing import probe_run
+
+        with counting("probing") as progress:
+            probed = probe_run(run, overrides=overrides, progress=progress)
+        found = replace(found, probes=probed.curves, notes=(*found.notes, *probed.notes))
     if output_format == "json":
         show_json_text(found.to_json())
     elif output_format == "markdown":

@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from contextual_bert import CompletionPipeline
+from contextual_bert.runs import probing
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PHONE: Any = {"width": 360, "height": 740}
@@ -26,7 +27,9 @@ def ok(result: Any) -> Any:
     return result
 
 
-def test_one_set_for_people_for_programs_and_as_a_page(command: Any, finished: Path, tmp_path: Path) -> None:
+def test_one_set_for_people_for_programs_and_as_a_page(
+    command: Any, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = ("--set", items_of_run(finished), "--context", '{"age": 30}')
     output = tmp_path / "pages" / "set.html"
     shown = ok(command("inspect-model", finished, *query, "--output", output))
@@ -39,6 +42,13 @@ def test_one_set_for_people_for_programs_and_as_a_page(command: Any, finished: P
     assert read["compared_with"] == "average of 64 contexts"
     versus = ok(command("inspect-model", finished, *query, "--versus", '{"age": 70}', "--format", "markdown")).stdout
     assert "| place | choice | with | versus | difference, points |" in versus
+    few = command("inspect-model", finished, *query, "--probes")
+    assert few.exit_code == 2 and "gender is known of fewer than 20 rows of a part" in " ".join(few.stderr.split())
+    monkeypatch.setattr(probing, "FEWEST_ROWS", 5)
+    probed = ok(command("inspect-model", finished, *query, "--probes", "--output", tmp_path / "probes.html"))
+    assert "Probe of the context's gender" in probed.stdout
+    page = (tmp_path / "probes.html").read_text("utf-8")
+    assert "What each layer tells" in page and "weights of the layers in the learned mixture" in page
     again = command("inspect-model", finished, *query, "--output", output)
     assert again.exit_code == 2 and "exists already" in again.stderr
     ok(command("inspect-model", finished, *query, "--output", output, "--overwrite"))

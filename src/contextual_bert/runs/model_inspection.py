@@ -22,7 +22,8 @@ from contextual_bert.context import canonical
 from contextual_bert.data import Split
 from contextual_bert.errors import WITHHELD, ConfigurationError, Message
 from contextual_bert.evaluation.attention import AttentionMaps
-from contextual_bert.evaluation.pages import Section, render_html_page
+from contextual_bert.evaluation.pages import Picture, Section, render_html_page
+from contextual_bert.evaluation.probe_curves import PROBES_FILE, ProbeCurve, draw_probes
 from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
 from contextual_bert.frames import Frame
 from contextual_bert.inference.activations import record_activations
@@ -35,6 +36,7 @@ from contextual_bert.models import ContextualBertPreTrainedModel, ContextualBert
 from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.places import PathPlace
 from contextual_bert.runs.evaluator import evaluated_recipe, evaluated_rows
+from contextual_bert.runs.probing import checked_layers
 from contextual_bert.runs.run_directory import FinishedRun, finished_run
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import TASKS
@@ -42,6 +44,11 @@ from contextual_bert.runs.tasks import TASKS
 NUM_CONTEXTS = 64  # whose average stands for no context, where training showed none
 SHOWN_CHOICES = 5  # of a place; of a text with many places fewer
 MANY_PLACES = 4
+PROBED = (
+    "A linear head reads a target from the states of each layer. It learned on the training part, and its accuracy is "
+    "that of rows that were held out. With the contexts of others the states hold of a field what the text or set "
+    "tells by itself; what a layer tells beyond that came from the context. The input is what the first layer reads."
+)
 Progress = Callable[[int, int], None]
 
 
@@ -66,6 +73,7 @@ class ModelInspection:
         maps: the attention.
         predictions: the likeliest choices of each place.
         notes: what the reader should know.
+        probes: accuracy of linear probes by layer, where they were asked for.
     """
 
     title: str
@@ -75,13 +83,14 @@ class ModelInspection:
     maps: AttentionMaps
     predictions: tuple[ChoiceShare, ...]
     notes: tuple[str, ...]
+    probes: tuple[ProbeCurve, ...] = ()
 
     def tables(self) -> list[Table]:
         """Return the prediction, and where attention moved."""
         columns = ("place", "choice", "with", *([self.heading, "difference, points"] if self.compared else []))
         rows = tuple(_cells(each) for each in self.predictions)
         predicted = [Table("Prediction", columns, rows, num_label_columns=2)] if rows else []
-        return [*predicted, *self.maps.tables(compared=self.heading)]
+        return [*predicted, *self.maps.tables(compared=self.heading), *(each.table() for each in self.probes)]
 
     def to_json(self) -> str:
         """Return names and numbers as JSON."""
@@ -90,6 +99,7 @@ class ModelInspection:
             "compared_with": self.compared,
             "predictions": [each._asdict() for each in self.predictions],
             **self.maps.to_dict(),
+            "probes": [each.to_dict() for each in self.probes],
             "notes": [*self.notes],
         }
         return json_text(found, ensure_ascii=False, indent=1)
@@ -119,7 +129,14 @@ class ModelInspection:
                 tables=tuple(self.maps.tables(compared=self.heading)),
             ),
         ]
-        return render_html_page(self.title, [each for each in sections if each != Section(each.title)], {})
+        images: dict[str, bytes] = {}
+        if self.probes:
+            images[PROBES_FILE] = draw_probes(self.probes)
+            said = "Accuracy of a linear probe of each layer; below, the weights of the layers in the learned mixture."
+            pictures = (Picture(PROBES_FILE, said, f"{said} The numbers are in the tables."),)
+            tables = tuple(each.table() for each in self.probes)
+            sections.append(Section("What each layer tells", (PROBED,), tables=tables, pictures=pictures))
+        return render_html_page(self.title, [each for each in sections if each != Section(each.title)], images)
 
 
 def inspect_model(
@@ -151,12 +168,12 @@ def inspect_model(
     recipe = evaluated_recipe(run.recipe, overrides or {})
     task = TASKS[recipe.task.kind]
     processor, model = task.load_model(run.directory, recipe)
-    if task.inspected is None or not isinstance(model, ContextualBertPreTrainedModel):
-        what = recipe.conditioning if task.inspected is not None else recipe.task.noun
+    model = checked_layers(model, run)
+    if task.inspected is None:
         raise ConfigurationError(
-            f"has no layers of attention to look into: it is a run of {what}",
+            f"is a run on {recipe.task.noun}, whose class says not how a query is read",
             place=PathPlace(run.directory),
-            fix="Name the run of a method.",
+            fix="Give that class the attribute inspected.",
         )
     if recipe.conditioning == CONTEXT_AS_TEXT:
         processor = processor.with_context_as("text")
