@@ -142,24 +142,30 @@ def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str,
 
 
 @pytest.mark.parametrize("conditioning", ["none", "global_state_update", "multi_attribute", CONTEXT_AS_TEXT])
-def test_tags_have_rates_of_their_own(conditioning: str, prepared: dict[str, TextModelTask], tmp_path: Path) -> None:
+def test_labels_and_tags_have_rates_of_their_own(
+    conditioning: str, prepared: dict[str, TextModelTask], tmp_path: Path
+) -> None:
     def defaults(head: str, **settings: Any) -> tuple[float, float | None]:
         ready = prepared[head]
         recipe = replace(ready.recipe, **{"training": {}, "conditioning": conditioning, **settings})
         found = ready.default_training(recipe)
         return found["learning_rate"], found.get("new_weights_learning_rate")
 
-    assert defaults("classification") == (1e-4, None)
+    is_measured = conditioning in ("none", "global_state_update")
+    assert defaults("classification") == ((5e-5, 1e-3) if is_measured else (1e-4, None))
+    assert defaults("classification", training={"learning_rate": 2e-5}) == (1e-4, None)  # and what is given counts
+    assert defaults("classification", trained_weights="lora") == (1e-4, None)
     assert defaults("tags") == (3e-4, 1e-3)
     assert defaults("tags", training={"learning_rate": 2e-5}) == (1e-4, None)
     assert defaults("tags", conditioning="bilstm_crf") == (1e-3, None)
-    ready = prepared["tags"]
-    recipe = replace(ready.recipe, training={}, conditioning=conditioning)
-    arguments = arguments_of(recipe, tmp_path, has_validation=True, defaults=ready.default_training(recipe))
-    model = ready.build_model(recipe)
-    rates = own_rates(model, arguments)
-    head = {name: rates[id(weight)] for name, weight in model.named_parameters() if name.startswith("classifier.")}
-    assert head == {"classifier.weight": 1e-3, "classifier.bias": 1e-3}
+    for head in ("tags", "classification") if is_measured else ("tags",):
+        ready = prepared[head]
+        recipe = replace(ready.recipe, training={}, conditioning=conditioning)
+        arguments = arguments_of(recipe, tmp_path, has_validation=True, defaults=ready.default_training(recipe))
+        model = ready.build_model(recipe)
+        rates = own_rates(model, arguments)
+        found = {name: rates[id(weight)] for name, weight in model.named_parameters() if name.startswith("classifier.")}
+        assert found == {"classifier.weight": 1e-3, "classifier.bias": 1e-3}
 
 
 @pytest.mark.usefixtures("cells_of_one")

@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextual_bert.baselines import LabelShares
-from contextual_bert.baselines.names import WITHOUT_BERT
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT, WITHOUT_BERT
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.inference.inspected_queries import InspectedLabel
 from contextual_bert.models import ContextualBertForSequenceClassification
-from contextual_bert.runs.tasks.text import LabelModelTask
+from contextual_bert.runs.tasks.text import OWN_TRAINING, LabelModelTask
+from contextual_bert.training.recipe import Recipe
+
+# What the checkpoint lacks learns in a few hundred steps who reads, and the checkpoint is not to learn the texts by
+# heart meanwhile (docs/decisions/030).
+RATES: Mapping[str, Any] = {"learning_rate": 5e-5, "new_weights_learning_rate": 1e-3}
 
 
 class ClassificationTask(LabelModelTask):
@@ -19,6 +24,16 @@ class ClassificationTask(LabelModelTask):
     inspected = InspectedLabel
     # Recall@1 alone where few labels are ranked: that is the accuracy, but for ties.
     evaluated_as = EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
+
+    def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
+        """Return the settings of texts.
+
+        A method that starts from a BERT and trains all of it has ``RATES``, unless it or the recipe says how fast it
+        learns. BERT itself has to learn a context that is words.
+        """
+        usual = super().default_training(recipe)
+        is_whole = recipe.trained_weights == "all" and recipe.conditioning not in (*OWN_TRAINING, CONTEXT_AS_TEXT)
+        return {**usual, **RATES} if is_whole and self.learns_as_bert(recipe) else usual
 
     @property
     def model_fields(self) -> Mapping[str, Any]:

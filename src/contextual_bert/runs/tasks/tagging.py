@@ -5,7 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TEXT_BASELINES
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.inference.inspected_queries import InspectedTags
 from contextual_bert.models import ContextualBertForTokenClassification
@@ -33,11 +32,7 @@ class TaggingTask(LabelModelTask):
 
         A model that starts from a BERT has ``RATES``, unless the recipe says how fast it learns.
         """
-        usual = {**super().default_training(recipe), **BEST_TAGS}
-        is_baseline = recipe.conditioning in TEXT_BASELINES and recipe.conditioning != CONTEXT_AS_TEXT
-        if is_baseline or recipe.text_task.is_from_scratch or self.goes_on or "learning_rate" in recipe.training:
-            return usual
-        return {**usual, **RATES}
+        return {**super().default_training(recipe), **BEST_TAGS, **(RATES if self.learns_as_bert(recipe) else {})}
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
         """The words of a part that stand behind the cut."""

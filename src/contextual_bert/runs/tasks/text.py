@@ -534,6 +534,12 @@ class LabelModelTask(CountedTask, TextModelTask):
         words = [] if self.recipe.conditioning in WITHOUT_TOKENS else self.vocabulary_lines()
         return [*cut, *read, *self.pooling_lines(), *self.head_lines(), *words]
 
+    def learns_as_bert(self, recipe: Recipe) -> bool:
+        """Return whether a run starts from a BERT without labels, and the recipe does not say how fast it learns."""
+        is_baseline = recipe.conditioning in TEXT_BASELINES and recipe.conditioning != CONTEXT_AS_TEXT
+        is_new = is_baseline or recipe.text_task.is_from_scratch
+        return not (is_new or self.goes_on or "learning_rate" in recipe.training)
+
     def pooling_lines(self) -> list[str]:
         """Return a sentence on what a label is read from; none where each word has one."""
         return []
