@@ -18,7 +18,15 @@ from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.run_directory import CHECKPOINTS
 from contextual_bert.runs.tasks import Task
-from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
+from contextual_bert.training.field_selection import (
+    LEAST_GAIN,
+    FieldGain,
+    can_select,
+    field_gains,
+    folds_by_cluster,
+    gain_at_least,
+    is_too_little,
+)
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 
@@ -62,10 +70,17 @@ def with_selected_fields(
         vocab_size=ready.vocab_size,
         progress=progress,
     )
-    names = [gain.name for gain in gains if not gain.is_useful]
+    useful = [gain for gain in gains if gain.is_useful]
+    num_items = len(dataset.input_ids)
+    is_little = recipe.task.has_items and is_too_little(gains, num_items)
+    names = [gain.name for gain in gains if is_little or not gain.is_useful]
     seconds = f"chosen in {time.perf_counter() - started:.0f} seconds"
-    told = _gain_lines(gains, ready.settings.row_name)
-    return ready.with_silenced(names, selection=[*_lines(schema, names, seconds), *told])
+    lines = _lines(schema, names, seconds, is_little=is_little)
+    if is_little:
+        told = _little_line(useful, num_items, ready.settings.row_name)
+    else:
+        told = _gain_line(useful, ready.settings.row_name)
+    return ready.with_silenced(names, selection=[*lines, told])
 
 
 def remembered_names(directories: Iterable[Path], schema: ContextSchema) -> tuple[str, ...] | None:
@@ -107,7 +122,7 @@ def folds_of(ready: Task, clusters: NDArray[np.int64]) -> list[NDArray[np.int64]
     return [np.flatnonzero(parts == 1)]
 
 
-def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
+def _lines(schema: ContextSchema, names: Sequence[str], how: str, *, is_little: bool = False) -> list[str]:
     number = len(schema.features)
     if not names:
         return [f"field selection: none of {counted(number, 'field')} of the context is silenced ({how})"]
@@ -116,15 +131,27 @@ def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
         Message(
             f"field selection: {len(names)} of {counted(number, 'field')} of the context {agreeing('are', len(names))} "
             f"silenced ({how}): {listed}. What the values tell of some of the training part does not hold for the "
-            "others beyond chance. To keep all fields, give {field_selection}.",
+            f"others beyond chance{', or is too little' if is_little else ''}. To keep all fields, give "
+            "{field_selection}.",
             field_selection="off",
         )
     ]
 
 
-def _gain_lines(gains: Sequence[FieldGain], row_name: str) -> list[str]:
-    kept = sorted((gain for gain in gains if gain.is_useful), key=lambda gain: -gain.nats)
-    if not kept:
-        return ["field selection: no field is left, so the context says nothing to this run"]
-    listed = ", ".join(f"{gain.name!r} {gain.nats:.3f}" for gain in kept)
-    return [f"field selection: kept, with the gain of each alone in nats, a mean over {row_name}s: {listed}"]
+def _gain_line(useful: Sequence[FieldGain], row_name: str) -> str:
+    if not useful:
+        return "field selection: no field is left, so the context says nothing to this run"
+    return f"field selection: kept, with the gain of each alone in nats, a mean over {row_name}s: {_listed(useful)}"
+
+
+def _little_line(useful: Sequence[FieldGain], num_items: int, row_name: str) -> str:
+    return (
+        f"field selection: too little, with the gain of each alone in nats, a mean over {row_name}s: "
+        f"{_listed(useful)}; over the whole training part {num_items * gain_at_least(useful):.0f} nats at least, and a "
+        f"model that reads a weak context of fewer than {LEAST_GAIN:.0f} loses more by it than it gains. The context "
+        "says nothing to this run"
+    )
+
+
+def _listed(gains: Sequence[FieldGain]) -> str:
+    return ", ".join(f"{gain.name!r} {gain.nats:.3f}" for gain in sorted(gains, key=lambda gain: -gain.nats))

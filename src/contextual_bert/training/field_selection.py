@@ -6,7 +6,7 @@ averaged over the rows of each value, and compared with the same averages of oth
 decision 036.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +28,9 @@ Places = NDArray[np.int64]
 # told from chance, though leaving them out costs 0.03 nats; of 2,000 the reader and the age are.
 FEWEST_ROWS, FEWEST_ASKED, FEWEST_CLUSTERS = 400, 2_000, 100
 LEAST_Z = 3.0  # standard errors that a gain must lie above 0: of two tests, so one field of nothing in 370 does
+# A context of sets that tells less than this, in nats of the whole training part and an item, costs more than it gives.
+LEAST_GAIN, LEAST_GAIN_AN_ITEM = 130.0, 0.01
+ONE_SIDED_Z = 1.645  # standard errors below a gain that lies its lower bound, of 95%
 NUM_FOLDS = 5
 MOST_ITEMS = 200_000  # or tokens, that are looked at: a choice costs seconds, also on a large table
 NUM_DIRECTIONS, NUM_COMMON = 64, 64  # coordinates of an item: of what it occurs with, and of the commonest items
@@ -64,6 +67,44 @@ class FieldGain:
     def is_useful(self) -> bool:
         """Whether the values of the field tell items, or labels, of other customers beyond chance."""
         return self.z > LEAST_Z
+
+    @property
+    def lower_bound(self) -> float:
+        """Return the nats that the field gains at least, of which 95% can be sure; 0 where it is not useful.
+
+        The gain goes with the square of the agreement between customers, and z with the agreement.
+        """
+        return self.nats * ((self.z - ONE_SIDED_Z) / self.z) ** 2 if self.is_useful else 0.0
+
+
+def gain_at_least(gains: Iterable[FieldGain]) -> float:
+    """Return the nats an item that the useful fields gain at least; fields that say the same are counted twice.
+
+    Args:
+        gains: of the fields.
+
+    Example:
+        >>> round(gain_at_least([FieldGain("age", nats=0.02, z=9.0), FieldGain("noise", nats=0.0, z=1.5)]), 4)
+        0.0134
+    """
+    return sum(gain.lower_bound for gain in gains)
+
+
+def is_too_little(gains: Sequence[FieldGain], num_items: int) -> bool:
+    """Return whether a model of sets loses more than it gains by reading these fields, though they tell something.
+
+    Args:
+        gains: of the fields.
+        num_items: items of the training part.
+
+    Example:
+        >>> is_too_little([FieldGain("age", nats=0.002, z=9.0)], 70_000)
+        True
+        >>> is_too_little([FieldGain("age", nats=0.002, z=9.0)], 200_000)
+        False
+    """
+    nats = gain_at_least(gains)
+    return 0 < nats < LEAST_GAIN_AN_ITEM and num_items * nats < LEAST_GAIN
 
 
 def folds_by_cluster(clusters: NDArray[np.int64], *, num_folds: int = NUM_FOLDS, seed: int = 0) -> list[Places]:

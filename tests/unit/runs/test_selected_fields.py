@@ -21,16 +21,18 @@ from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
 from contextual_bert.runs.text_baselines import LogisticBaseline, contexts_as_text
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Classification, QuestionAnswering, Recipe, SetCompletion
+from contextual_bert.training import Classification, QuestionAnswering, Recipe, SetCompletion, field_selection
 
 NUM_SETS = 1_400
 MODEL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
 
-def table(num_sets: int = NUM_SETS, seed: int = 0) -> pa.Table:
+def table(num_sets: int = NUM_SETS, seed: int = 0, *, share_told: float = 1.0) -> pa.Table:
+    """Sets of which the first item follows the taste, in this share of them; of the others it follows another's."""
     random = np.random.default_rng(seed)
     taste = random.integers(0, 4, num_sets)
-    items = 10 * taste[:, None] + np.stack([random.permutation(10)[:4] for _ in range(num_sets)])
+    followed = taste if share_told == 1.0 else np.where(random.random(num_sets) < share_told, taste, np.roll(taste, 1))
+    items = 10 * followed[:, None] + np.stack([random.permutation(10)[:4] for _ in range(num_sets)])
     items[:, 1:] = np.stack([random.permutation(40)[:3] for _ in range(num_sets)])
     return pa.table(
         {
@@ -69,6 +71,40 @@ def test_the_field_without_a_message_is_silenced_and_said(sets: pa.Table) -> Non
     assert "'noise'" in told
     assert "field_selection='off'" in told
     assert len(ready.datasets["train"].context["noise"].unique()) > 10  # the data that were given stay
+
+
+def test_a_context_that_tells_little_is_silenced_as_a_whole() -> None:
+    ready = prepare(recipe(), source=table(share_told=0.5))
+    chosen = with_selected_fields(ready, [recipe()])
+    schema = chosen.processor.schema
+    assert schema is not None
+    assert schema.silenced_names == ("taste", "noise")
+    told = " ".join(chosen.lines())
+    assert "'taste', 'noise'. What the values tell" in told
+    assert "or is too little" in told
+    assert "'taste' 0.007; over the whole training part 14 nats at least" in told
+    assert "fewer than 130" in told
+    off = recipe(field_selection="off")
+    kept = with_selected_fields(prepare(off, source=table(share_told=0.5)), [off]).processor.schema
+    assert kept is not None and not kept.silenced_names
+
+
+@pytest.mark.parametrize(
+    ("share_told", "least", "silenced"),
+    [
+        (0.5, 10.0, ("noise",)),
+        (0.5, 20.0, ("taste", "noise")),  # the taste tells 14 nats in all
+        (1.0, 1e9, ("noise",)),  # and here 0.06 an item, which is no little
+    ],
+)
+def test_what_a_context_tells_is_counted_over_all_items(
+    share_told: float, least: float, silenced: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_selection, "LEAST_GAIN", least)
+    source = table(share_told=share_told)
+    schema = with_selected_fields(prepare(recipe(), source=source), [recipe()]).processor.schema
+    assert schema is not None
+    assert schema.silenced_names == silenced
 
 
 @pytest.mark.parametrize(
@@ -139,7 +175,8 @@ def comments(num_texts: int = 2_700) -> pa.Table:
     )
 
 
-def test_texts_are_those_without_the_fields_that_say_nothing(bert: Path) -> None:
+def test_texts_are_those_without_the_fields_that_say_nothing(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selected, "is_too_little", lambda *_: pytest.fail("a checkpoint starts without its context"))
     asked = Recipe(data="texts", task=Classification(text="text", label="verdict", checkpoint=str(bert)))
     table = comments()
     ready = prepare(asked, source=table)

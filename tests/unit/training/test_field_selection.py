@@ -9,7 +9,14 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.data.dataset import IGNORED_LABEL
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.training import field_selection
-from contextual_bert.training.field_selection import FieldGain, can_select, field_gains, folds_by_cluster
+from contextual_bert.training.field_selection import (
+    FieldGain,
+    can_select,
+    field_gains,
+    folds_by_cluster,
+    gain_at_least,
+    is_too_little,
+)
 
 NUM_SETS, NUM_RESERVED, VOCAB_SIZE = 1_500, 3, 43
 
@@ -210,3 +217,21 @@ def test_a_text_counts_by_its_labels() -> None:
 @pytest.mark.parametrize(("z", "is_useful"), [(3.1, True), (2.9, False), (-9.0, False)])
 def test_a_gain_counts_beyond_chance(z: float, is_useful: bool) -> None:
     assert FieldGain("f", nats=0.01, z=z).is_useful is is_useful
+
+
+def test_what_a_context_tells_at_least_is_that_of_its_useful_fields() -> None:
+    strong, weak, nothing = (
+        FieldGain("strong", nats=0.02, z=16.45),
+        FieldGain("weak", nats=0.01, z=3.29),
+        FieldGain("nothing", nats=0.01, z=2.9),
+    )
+    assert [gain.lower_bound for gain in (strong, weak, nothing)] == pytest.approx([0.0162, 0.0025, 0.0])
+    assert gain_at_least([strong, weak, nothing]) == pytest.approx(0.0187)
+
+
+@pytest.mark.parametrize(
+    ("nats", "num_items", "expected"),
+    [(0.002, 100_000, True), (0.002, 103_000, False), (0.02, 100, False), (0.0, 100, False)],
+)
+def test_a_context_is_too_little_in_all_and_an_item(nats: float, num_items: int, expected: bool) -> None:
+    assert is_too_little([FieldGain("f", nats=nats, z=8.225)], num_items) is expected  # of 0.64 its bound
