@@ -26,8 +26,9 @@ USUAL = (16, 0.1)  # number and temperature where nothing can be chosen
 ADVANTAGES = (-12.0, 4.0)  # the range of a new item's advantage over its neighbours, in nats
 BLOCK_ELEMENTS = 2**22  # of a matrix that is made for some items at a time
 FITTED_ELEMENTS, FEWEST_FITTED = 2**22, 1000  # scores by which numbers are chosen, and masked items at least
-EVERY = 5  # known item stands for a new one, where validation asks for none
-MAX_STEPS = 80  # of the search for the numbers
+EVERY = 5  # so many known items have one among them that stands for a new one
+SCALES = (1.0, 0.4, 0.15, 0.06, 0.02)  # among which e is chosen, in mean similarities of what comes together
+MAX_STEPS = 25  # of the optimiser, for each scale
 
 
 class WeightedItems(NamedTuple):
@@ -59,15 +60,15 @@ class ItemKNN(nn.Module):
     """Predicts the masked item by how often the visible items come with it, and by its popularity.
 
     Formula:
-        logits_w = b log p_w + g log(1 + s_w / e);  s_w = sum over the visible items v of C_wv / sqrt(n_w n_v);
-        of a new item u s_u = sum over its neighbours w of a_uw s_w, p_u = sum of a_uw p_w, and its logit is higher by
-        d; a_uw = softmax over the k nearest w of (f_u . f_w / t);  without visible items b = 1
+        logits_w = b log p_w + g sum over the visible items v of log(1 + s_wv / e);  s_wv = C_wv / sqrt(n_w n_v);
+        of a new item u s_uv = sum over its neighbours w of a_uw s_wv, p_u = sum of a_uw p_w, and its logit is higher
+        by d; a_uw = softmax over the k nearest w of (f_u . f_w / t);  without visible items b = 1
 
     Symbols:
         C_wv sets of the training that hold w and v, 0 for w = v; n_w those that hold w; p the shares of ``ShareModel``;
         f_w the features of w, each scaled to length 1 and divided by the root of their number; b, g, e, k, t, d are
-        chosen. k and t rank the known items as if they were new. Where validation asks for no new items, some known
-        ones stand for them when d is chosen. A new item that is visible comes with what its neighbours come with.
+        chosen. k and t rank some known items as if they were new. These stand for new ones when d is chosen, where
+        validation asks for none. A new item that is visible comes with what its neighbours come with.
 
     Shapes:
         input_ids and labels (batch, length), labels -100 where nothing is asked; scores (masked,).
@@ -178,76 +179,73 @@ class ItemKNN(nn.Module):
     def _chosen(self, asked: Observations) -> dict[str, float]:
         """Return the numbers that are best for masked items of these sets."""
         examples = _Examples.of(asked, self.num_reserved, len(self.log_shares))
-        is_new = torch.zeros(len(self.log_shares), dtype=torch.bool)
-        is_new[self.new_ids] = True
+        allowed, is_new = examples.allowed(self.softmax_over, self.num_reserved), self._among(self.new_ids)
         is_asked = ~is_new[examples.targets]
         if not bool(is_asked.any()):
             return {}
-        sums, allowed = self._sums(examples.input_ids), examples.allowed(self.softmax_over, self.num_reserved)
-        of_asked = sums[is_asked], examples.targets[is_asked], (allowed & ~is_new)[is_asked]
-        log_shares = self.shares.log_shares.clone()
-        log_shares[: self.num_reserved] = 0.0
+        targets, of_known = examples.targets[is_asked], (allowed & ~is_new)[is_asked]
+        unit = float(self.partners.weights.sum() / (self.partners.weights > 0).sum().clamp(min=1)) or 1.0
+        found: list[tuple[float, dict[str, float]]] = []
+        for scale in SCALES:
+            evidence = _evidence(examples.input_ids[is_asked], self.partners, scale * unit)
+            for weights in (_fitted(evidence, self.log_shares, targets, of_known), (1.0, 0.0)):
+                loss = _mean_loss(_logits(evidence, self.log_shares, *weights), targets, of_known)
+                numbers = {"popularity_weight": weights[0], "score_weight": weights[1], "score_scale": scale * unit}
+                found.append((loss, numbers))
+        chosen = min(found, key=lambda each: each[0])[1]
+        return chosen | self._chosen_of_new(examples, allowed, chosen) if self.nearest is not None else chosen
 
-        def of_known(numbers: Any) -> float:
-            logits = _logits(of_asked[0], log_shares, numbers[0], numbers[1], float(np.exp(numbers[2])))
-            return _mean_loss(logits, *of_asked[1:])
+    def _chosen_of_new(self, examples: "_Examples", allowed: Tensor, chosen: Mapping[str, float]) -> dict[str, float]:
+        """Return the numbers of new items that are best, given those of the known ones."""
+        nearest, is_new = cast(WeightedItems, self.nearest), self._among(self.new_ids)
+        stand_ins = torch.arange(self.num_reserved, len(is_new))
+        stand_ins = stand_ins[(stand_ins % EVERY == 0) & ~is_new[stand_ins]]
+        is_stand_in = self._among(stand_ins)
+        weights = chosen["popularity_weight"], chosen["score_weight"]
 
-        scale = float(np.log(max(float(sums.max()), 1e-6) / 10))
-        found = scipy.optimize.minimize(
-            of_known,
-            (0.5, 1.0, scale),
-            method="Nelder-Mead",
-            bounds=((0.0, 2.0), (0.0, 50.0), (scale - 10, scale + 10)),
-            options={"maxfev": MAX_STEPS, "xatol": 0.01, "fatol": 1e-4},
-        )
-        best = found.x if found.fun < of_known((1.0, 0.0, scale)) else (1.0, 0.0, scale)
-        numbers = (float(best[0]), float(best[1]), float(np.exp(best[2])))
-        chosen = dict(zip(("popularity_weight", "score_weight", "score_scale"), numbers, strict=True))
-        return chosen | self._chosen_of_new(examples, sums, allowed, log_shares, numbers)
+        def logits(items: Tensor, setting: tuple[int, float], chosen_rows: Tensor) -> Tensor:
+            """Return the logits where these items are known by their neighbours."""
+            neighbours, log_shares = nearest.of(items).weighted(*setting), self.shares.log_shares.clone()
+            log_shares[: self.num_reserved] = 0.0
+            log_shares[items] = _shares_of_neighbours(neighbours, log_shares, log_shares[items])
+            input_ids = examples.input_ids[chosen_rows]
+            evidence = _evidence(input_ids, self.partners, chosen["score_scale"], (items, neighbours))
+            return _logits(evidence, log_shares, *weights)
 
-    def _chosen_of_new(
-        self, examples: "_Examples", sums: Tensor, allowed: Tensor, log_shares: Tensor, numbers: tuple[float, ...]
-    ) -> dict[str, float]:
-        """Return the numbers of new items that are best, given those of the known ones; none where none is needed."""
-        if self.nearest is None:
-            return {}
-        nearest, is_new = self.nearest, torch.zeros(len(log_shares), dtype=torch.bool)
-        is_new[self.new_ids] = True
-
-        def as_if_new(setting: tuple[int, float]) -> tuple[Tensor, Tensor]:
-            neighbours = nearest.weighted(*setting)
-            return _sums_of_neighbours(neighbours, sums), _shares_of_neighbours(neighbours, log_shares, log_shares)
-
-        def loss_as_if_new(setting: tuple[int, float]) -> float:
-            return _mean_loss(_logits(*as_if_new(setting), *numbers), examples.targets, allowed)
-
-        setting = min(((number, each) for number in NUM_NEIGHBOURS for each in TEMPERATURES), key=loss_as_if_new)
-        chosen = {"num_neighbours": setting[0], "temperature": setting[1]}
-        if not bool(is_new[examples.targets].any()):  # some known ones stand for them
-            allowed = allowed & ~is_new
-            is_new = ~is_new & (torch.arange(len(is_new)) % EVERY == 0)
-        of_neighbours, shares = as_if_new(setting)
-        logits = _logits(torch.where(is_new, of_neighbours, sums), torch.where(is_new, shares, log_shares), *numbers)
+        setting, asks_stand_in = USUAL, is_stand_in[examples.targets]
+        if bool(asks_stand_in.any()):
+            targets, among = examples.targets[asks_stand_in], (allowed & is_stand_in)[asks_stand_in]
+            setting = min(
+                ((number, temperature) for number in NUM_NEIGHBOURS for temperature in TEMPERATURES),
+                key=lambda each: _mean_loss(logits(stand_ins, each, asks_stand_in), targets, among),
+            )
+        if bool(is_new[examples.targets].any()):
+            items, is_one = self.new_ids, is_new
+        else:
+            items, is_one, allowed = stand_ins, is_stand_in, allowed & ~is_new
+        found = logits(items, setting, torch.ones(len(allowed), dtype=torch.bool))
 
         def loss(advantage: float) -> float:
-            return _mean_loss(logits + advantage * is_new, examples.targets, allowed)
+            return _mean_loss(found + advantage * is_one, examples.targets, allowed)
 
-        found = scipy.optimize.minimize_scalar(loss, bounds=ADVANTAGES, method="bounded", options={"xatol": 0.05})
-        return {**chosen, "advantage_of_new": float(found.x) if found.fun < loss(0.0) else 0.0}
+        best = scipy.optimize.minimize_scalar(loss, bounds=ADVANTAGES, method="bounded", options={"xatol": 0.05})
+        advantage = float(best.x) if best.fun < loss(0.0) else 0.0
+        return {"num_neighbours": setting[0], "temperature": setting[1], "advantage_of_new": advantage}
+
+    def _among(self, items: Tensor) -> Tensor:
+        """Return True for each of these items: (vocabulary,)."""
+        found = torch.zeros(len(self.log_shares), dtype=torch.bool)
+        found[items] = True
+        return found
 
     def logits(self, input_ids: Tensor) -> Tensor:
         """Return the logits of each set: (batch, vocabulary)."""
-        numbers = (self.settings[name] for name in ("popularity_weight", "score_weight", "score_scale"))
-        logits = _logits(self._sums(input_ids), self.log_shares, *numbers) + self.advantages
+        of_new = (self.new_ids, self.neighbours) if self.nearest is not None else None
+        evidence = _evidence(input_ids, self.partners, self.settings["score_scale"], of_new)
+        weights = self.settings["popularity_weight"], self.settings["score_weight"]
+        logits = _logits(evidence, self.log_shares, *weights) + self.advantages
         logits[:, : self.num_reserved] = -torch.inf
         return logits
-
-    def _sums(self, input_ids: Tensor) -> Tensor:
-        """Return s of each item: (batch, vocabulary)."""
-        sums = _mixed(WeightedItems(input_ids, torch.ones(input_ids.shape)), self.partners)
-        if self.nearest is not None:
-            sums[:, self.new_ids] = _sums_of_neighbours(self.neighbours, sums)
-        return sums
 
     @torch.no_grad()
     def score_masked(
@@ -408,10 +406,52 @@ def _shares_of_neighbours(neighbours: WeightedItems, log_shares: Tensor, own: Te
     return torch.where(shares > 0, shares.log(), own)
 
 
-def _logits(sums: Tensor, log_shares: Tensor, popularity: float, weight: float, scale: float) -> Tensor:
+def _evidence(
+    input_ids: Tensor, partners: WeightedItems, scale: float, of_new: tuple[Tensor, WeightedItems] | None = None
+) -> Tensor:
+    """Return the sum over the visible items of log(1 + s / e): (batch, items).
+
+    Args:
+        input_ids: the sets.
+        partners: what each item comes with.
+        scale: e.
+        of_new: items that are known by their neighbours, and these.
+    """
+    total = torch.zeros(len(input_ids), len(partners.ids))
+    of_items = torch.zeros(len(input_ids), len(of_new[0]) if of_new is not None else 0)
+    for ids in input_ids.T:
+        places, weights = partners.ids[ids], partners.weights[ids]
+        total.scatter_add_(1, places, (weights / scale).log1p())
+        if of_new is not None:
+            row = torch.zeros(total.shape).scatter_add_(1, places, weights)
+            of_items += (_sums_of_neighbours(of_new[1], row) / scale).log1p()
+    if of_new is not None:
+        total[:, of_new[0]] = of_items
+    return total
+
+
+def _fitted(evidence: Tensor, log_shares: Tensor, targets: Tensor, allowed: Tensor) -> tuple[float, float]:
+    """Return the weights b and g of the least cross-entropy, which is convex in them."""
+    weights = torch.ones(2, requires_grad=True)
+    optimiser = torch.optim.LBFGS([weights], max_iter=MAX_STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        logits = _logits(evidence, log_shares, weights[0], weights[1]).masked_fill(~allowed, -torch.inf)
+        loss = functional.cross_entropy(logits, targets)
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimiser.step(cast(Any, closure))
+    popularity, score = weights.detach().clamp(min=0.0).tolist()
+    return popularity, score
+
+
+def _logits(evidence: Tensor, log_shares: Tensor, popularity: Any, weight: Any) -> Tensor:
     """Return the logits of the formula: (batch, items); where nothing visible comes with anything log p alone."""
-    says_nothing = ~(sums > 0).any(dim=1, keepdim=True)
-    return torch.where(says_nothing, log_shares, popularity * log_shares + weight * (sums / scale).log1p())
+    says_nothing = ~(evidence > 0).any(dim=1, keepdim=True)
+    return torch.where(says_nothing, log_shares, popularity * log_shares + weight * evidence)
 
 
 def _mean_loss(logits: Tensor, targets: Tensor, allowed: Tensor) -> float:

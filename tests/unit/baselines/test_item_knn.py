@@ -34,6 +34,14 @@ def counted(*, with_features: bool = False, vocab_size: int = 9) -> ItemKNN:
     return knn
 
 
+def similarities(knn: ItemKNN, *visible: int) -> torch.Tensor:
+    """What all items have in common with one visible item each: (visible, vocabulary)."""
+    knn.settings |= {"popularity_weight": 0.0, "score_weight": 1.0}
+    logits = knn.logits(torch.tensor(visible)[:, None]) - knn.advantages
+    of_nothing = (logits[:, 3:] == knn.log_shares[3:]).all(dim=1, keepdim=True)
+    return torch.where(of_nothing, 0.0, logits.expm1() * knn.settings["score_scale"])
+
+
 def test_scores_are_what_the_visible_items_come_with() -> None:
     knn = counted(vocab_size=6)
     settings = knn.fit(observed(*SETS))
@@ -43,7 +51,8 @@ def test_scores_are_what_the_visible_items_come_with() -> None:
         "score_scale": 1.0,
     }
     logits, shares = knn.logits(torch.tensor([[3, 1, 0], [4, 1, 0], [5, 4, 1]])), knn.shares.log_shares
-    expected = torch.tensor([[0.0, WITH_4, WITH_5], [WITH_4, 0.0, 0.0], [WITH_4 + WITH_5, 0.0, 0.0]]).log1p()
+    both = (1 + WITH_4) * (1 + WITH_5) - 1
+    expected = torch.tensor([[0.0, WITH_4, WITH_5], [WITH_4, 0.0, 0.0], [both, 0.0, 0.0]]).log1p()
     torch.testing.assert_close(logits[:, 3:], shares[3:] + expected)
     assert (logits[:, :3] == -torch.inf).all()
 
@@ -52,7 +61,7 @@ def test_an_item_twice_in_a_set_is_there_once() -> None:
     twice, once = counted(vocab_size=6), counted(vocab_size=6)
     twice.fit(observed((3, 4, 4), (3, 4), (3, 5)))
     once.fit(observed(*SETS))
-    torch.testing.assert_close(twice._sums(torch.tensor([[3]])), once._sums(torch.tensor([[3]])))
+    torch.testing.assert_close(similarities(twice, 3), similarities(once, 3))
 
 
 def test_without_visible_items_popularity_alone_counts() -> None:
@@ -65,7 +74,7 @@ def test_without_visible_items_popularity_alone_counts() -> None:
 def test_a_new_item_is_ranked_by_what_its_neighbours_come_with() -> None:
     knn = counted(with_features=True)
     knn.fit(observed(*SETS))
-    sums, shares = knn._sums(torch.tensor([[3, 1]]))[0], knn.shares.log_shares.exp()
+    sums, shares = similarities(knn, 3)[0], knn.shares.log_shares.exp()
     # 6 is green as 3 and 4 are; 7 is 4 in all, and green as 3 is; nothing is known of 8.
     near = math.exp(1.0 / 0.1) / (math.exp(1.0 / 0.1) + math.exp(0.5 / 0.1))
     torch.testing.assert_close(sums[6:], torch.tensor([WITH_4 / 2, near * WITH_4, 0.0]))
@@ -76,7 +85,7 @@ def test_a_new_item_is_ranked_by_what_its_neighbours_come_with() -> None:
 def test_a_visible_new_item_comes_with_what_its_neighbours_come_with() -> None:
     knn = counted(with_features=True)
     knn.fit(observed(*SETS))
-    of_3, of_4, of_6, of_8 = knn._sums(torch.tensor([[3], [4], [6], [8]]))[:, 3:6]
+    of_3, of_4, of_6, of_8 = similarities(knn, 3, 4, 6, 8)[:, 3:6]
     torch.testing.assert_close(of_6, (of_3 + of_4) / 2)
     assert not of_8.any()
 
@@ -84,7 +93,7 @@ def test_a_visible_new_item_comes_with_what_its_neighbours_come_with() -> None:
 def test_without_features_a_new_item_has_its_share_alone() -> None:
     knn = counted()
     knn.fit(observed(*SETS))
-    assert not knn._sums(torch.tensor([[3]]))[0, 6:].any()
+    assert not similarities(knn, 3)[0, 6:].any()
     torch.testing.assert_close(knn.log_shares[6:], knn.shares.log_shares[6:])
 
 
@@ -163,7 +172,7 @@ def test_neighbours_are_chosen_that_rank_known_items_best_as_if_they_were_new() 
     settings = knn.fit(observed(*sets), observed(*sets))
     # Green ones come with 3, blue ones with 4. Each has four of its own colour, then those of the other.
     assert (settings["num_neighbours"], settings["temperature"]) not in {(16, 0.3), (64, 0.3)}
-    sums = knn._sums(torch.tensor([[3], [4]]))[:, 15]
+    sums = similarities(knn, 3, 4)[:, 15]
     assert float(sums[0]) > 5 * float(sums[1])
 
 
