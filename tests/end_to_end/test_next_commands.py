@@ -156,6 +156,7 @@ def test_a_head_that_starts_at_random_is_named(command: Any, reviews: Path, bert
     assert result.exit_code == 0, result.output
     said = " ".join(result.stderr.split())
     assert f"{bert} has no head for hidden words: the weights cls.predictions.* are missing" in said
+    assert "no longer falls: --epochs 10 --mask-rate 0.4 --set new_weights_learning_rate=0.001." in said
     with_head = tmp_path / "with head"
     config = BertConfig(vocab_size=23, max_position_embeddings=16, **SIZES)
     miniature_checkpoint(drawn_anew(BertForMaskedLM(config)), with_head)

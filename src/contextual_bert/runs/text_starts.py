@@ -27,7 +27,7 @@ from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.infer import numbers_of_customers
 from contextual_bert.data import Split
-from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
+from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message, joined
 from contextual_bert.manifest import check_manifest
 from contextual_bert.models import (
     ContextFeatureExtractor,
@@ -52,12 +52,15 @@ _MANY_UNKNOWN, _ALL_UNKNOWN = 0.1, 0.95  # of the tokens of a part
 LONGEST_WORD = 100  # letters; longer ones are [UNK], as BERT's tokenizer has it
 
 CLASSIFIER = "classifier.weight"
-NO_MASKED_LM_HEAD = (
-    "warning: {checkpoint} has no head for hidden words: the weights cls.predictions.* are missing, and start at "
-    "random. Only the decoder is known, for it is tied to the token embeddings. Until the head is learned, the "
-    "pseudo-perplexity is that of the head, not of the BERT. Give a checkpoint with such a head, for example "
-    "bert-base-uncased. Or train 10 epochs or more, until the validation cross-entropy no longer falls: --epochs 10 "
-    "--mask-rate 0.4 --set new_weights_learning_rate=0.001."
+NO_MASKED_LM_HEAD = Message(
+    " has no head for hidden words: the weights cls.predictions.* are missing, and start at random. Only the decoder "
+    "is known, for it is tied to the token embeddings. Until the head is learned, the pseudo-perplexity is that of the "
+    "head, not of the BERT. Give a checkpoint with such a head, for example bert-base-uncased. Or train 10 epochs or "
+    "more, until the validation cross-entropy no longer falls: {num_train_epochs} {mask_rate} "
+    "{new_weights_learning_rate}.",
+    num_train_epochs=10,
+    mask_rate=0.4,
+    new_weights_learning_rate=0.001,
 )
 
 
@@ -256,7 +259,7 @@ def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_poole
             has_head = has_masked_lm_head(checkpoint)
         except CheckpointError:
             return []  # building a model says what is amiss; a report of a finished study needs no weights
-        return [] if has_head else [NO_MASKED_LM_HEAD.format(checkpoint=checkpoint)]
+        return [] if has_head else [joined(f"warning: {checkpoint}", NO_MASKED_LM_HEAD)]
     shapes = weight_shapes(checkpoint, ContextualBertForSequenceClassification.head_parts)
     if shapes is None:
         return []

@@ -5,7 +5,7 @@ from functools import cache, partial
 
 import torch
 
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, did_you_mean
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16")
@@ -84,8 +84,11 @@ def emulation_lines(device: str, dtype: str) -> list[str]:
     if dtype != "bfloat16" or chosen_device(device).type != "cpu" or _has_bfloat16():
         return []
     return [
-        "this processor has no instructions for bfloat16 and takes 2 to 16 times as long in it as in float32: better "
-        "stop here and give --dtype float32, or auto, unless the numbers must stand beside others of bfloat16."
+        Message(
+            "this processor has no instructions for bfloat16 and takes 2 to 16 times as long in it as in float32: "
+            "better stop here and give {dtype}, or auto, unless the numbers must stand beside others of bfloat16.",
+            dtype="float32",
+        )
     ]
 
 

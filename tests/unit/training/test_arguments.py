@@ -19,6 +19,7 @@ from contextual_bert.training.arguments import (
 )
 from contextual_bert.training.devices import bfloat16_speed, emulation_lines, fast_dtype
 from contextual_bert.training.setting_checks import FIXED, PLAIN, check_settings
+from contextual_bert_cli.wording import in_options
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_processor_that_must_emulate_bfloat16_is_pointed_out(
     capabilities: dict[str, bool], dtype: str, is_said: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    assert ["--dtype float32" in line for line in emulation_lines("cpu", dtype)] == [True] * is_said
+    assert ["--dtype float32" in in_options(line) for line in emulation_lines("cpu", dtype)] == [True] * is_said
 
 
 def test_the_speed_is_measured_once() -> None:
