@@ -28,7 +28,7 @@ BLOCK_ELEMENTS = 2**22  # of a matrix that is made for some items at a time
 FITTED_ELEMENTS, FEWEST_FITTED = 2**22, 1000  # scores by which numbers are chosen, and masked items at least
 EVERY = 5  # so many known items have one among them that stands for a new one
 SCALES = (1.0, 0.4, 0.15, 0.06, 0.02)  # among which e is chosen, in mean similarities of what comes together
-MAX_STEPS = 25  # of the optimiser, for each scale
+MAX_STEPS, TOLERANCE = 25, 1e-3  # of the optimiser, for each scale; nats, and changes of two weights
 
 
 class WeightedItems(NamedTuple):
@@ -433,7 +433,13 @@ def _evidence(
 def _fitted(evidence: Tensor, log_shares: Tensor, targets: Tensor, allowed: Tensor) -> tuple[float, float]:
     """Return the weights b and g of the least cross-entropy, which is convex in them."""
     weights = torch.ones(2, requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights], max_iter=MAX_STEPS, line_search_fn="strong_wolfe")
+    optimiser = torch.optim.LBFGS(
+        [weights],
+        max_iter=MAX_STEPS,
+        tolerance_grad=TOLERANCE,
+        tolerance_change=TOLERANCE,
+        line_search_fn="strong_wolfe",
+    )
 
     def closure() -> Tensor:
         optimiser.zero_grad()
