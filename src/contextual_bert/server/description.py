@@ -86,13 +86,15 @@ class ItemAnswer(BaseModel):
     """An item; ``in_stock`` is null where the server has no catalogue.
 
     ``is_new``: whether no set of training held it, so that it is known by its features; it is there where the run knows
-    features of items.
+    features of items. ``is_removed``: whether it is understood in a set and proposed no more; it is there where the run
+    has such items.
     """
 
     item: str
     in_stock: bool | None
     attributes: dict[str, Any]
     is_new: bool = False
+    is_removed: bool = False
 
 
 class ItemsAnswer(BaseModel):

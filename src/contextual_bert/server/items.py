@@ -45,10 +45,12 @@ def named_items(version: Version, items: Sequence[str], *, offset: int, limit: i
 
 
 def describe_item(version: Version, item: str) -> dict[str, Any]:
-    """An item, whether it is in stock at this moment, what the catalogue says of it, and whether it is new."""
+    """An item, whether it is in stock, what the catalogue says of it, and whether it is new or proposed no more."""
     catalogue, is_new = version.pipeline.catalogue, version.pipeline.is_new
     index = version.pipeline.processor.items.id_of(item)
     known_since = {"is_new": bool(is_new[index])} if is_new is not None else {}
+    if removed := version.pipeline.processor.removed_items:
+        known_since["is_removed"] = item in removed
     if catalogue is None:
         return {"item": item, "in_stock": None, "attributes": {}, **known_since}
     shown_already = (catalogue.id_column, STOCK)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from contextual_bert.context import FeatureLayout
 from contextual_bert.inference import Catalogue, CompletionPipeline
 from contextual_bert.item_features import ItemLayout
+from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.server import ServerSettings, column_descriptions, state
 from contextual_bert.server.column_descriptions import attributes_of
 
@@ -190,6 +191,10 @@ def test_new_items_are_said_where_items_have_features(tools: Any, pipeline: Comp
     items, schema = get(tools, featured, *asked)
     assert [each["is_new"] for each in items.json()["items"]] == [True, False]
     assert schema.json()["counts"]["new_items"] == 1
+    fewer = ContextualBertProcessor.from_items(tools.items, pipeline.processor.schema)
+    fewer.removed_items = ("coat",)
+    (items,) = get(tools, CompletionPipeline(pipeline.model, fewer), asked[0])
+    assert [each["is_removed"] for each in items.json()["items"]] == [False, True]
     plain, schema = get(tools, pipeline, *asked)
     assert [{*each} for each in plain.json()["items"]] == [{"item", "in_stock", "attributes"}] * 2
     assert "new_items" not in schema.json()["counts"]

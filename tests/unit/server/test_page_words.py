@@ -36,7 +36,8 @@ def test_a_card_says_that_an_item_is_new(tools: Any, tmp_path: Path) -> None:
     item = {"item": "coat", "in_stock": True, "attributes": {}}
     given = [item, {**item, "item": "hat", "is_new": False}, {**item, "item": "bag", "is_new": True}]
     given.append({**given[2], "item": "belt", "in_stock": False})
-    assert tools.in_node(tmp_path, CARDS, given) == [[], [], ["new"], ["new", "out of stock"]]
+    given.append({**item, "item": "tie", "is_removed": True})
+    assert tools.in_node(tmp_path, CARDS, given) == [[], [], ["new"], ["new", "out of stock"], ["proposed no more"]]
 
 
 def test_values_are_spoken_where_no_other_reads_the_same_and_numbers_are_short(tools: Any, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ export function itemCard(item, { tag = "div", label, ...properties } = {}, ...be
       facts.length ? make("span", { class: "quiet" }, facts.map(spoken).join(" · ")) : null,
       price === null || price === undefined ? null : make("span", { class: "price" }, money(price)),
       found.is_new ? make("span", { class: "badge new", title: "In no set of training: known by its features alone" }, "new") : null,
+      found.is_removed ? make("span", { class: "badge", title: "Understood in a set" }, "proposed no more") : null,
       found.in_stock === false ? make("span", { class: "badge" }, "out of stock") : null,
     ),
     ...below,
