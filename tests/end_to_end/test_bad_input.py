@@ -608,7 +608,7 @@ def test_faulty_predictions(
         (("--prompt", "[MASK]", "--tokens", "3"), ("--prompt", "Leave --tokens out")),
         (("--tokens", "7"), ("9 tokens", "reads 8", "Ask for 6 or fewer")),
         (("--tokens", "0"), ("--tokens",)),
-        (("--temperature", "0"), ("--temperature 0.0", "above 0", At("temperature"))),
+        (("--temperature", "0"), ("--temperature 0 ", "above 0", At("temperature"))),
         (
             ("--context", "{}", "--context", '{"sexx": "f"}'),
             (
