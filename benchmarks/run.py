@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "training_step_keeping_memory": ("training_step", {"GLIBC_TUNABLES": KEEP_MEMORY}),
     "fine_tuning": ("fine_tuning", {}),
     "generation": ("generation", {}),
+    "item_features": ("item_features", {}),
     "precision": ("precision", {}),
     "evaluation_memory": ("evaluation_memory", {}),
     "inference": ("inference", {}),

@@ -13,6 +13,7 @@ is measured stands in [benchmarks/README.md](../benchmarks/README.md) and in the
 TARGET_RATIO = 5.0  # examples/s, ours over the peer's
 TARGET_SPEED_UP = 3.0  # eager PyTorch over onnxruntime
 TARGET_OVER_PRODUCT = 3.0  # onnxruntime over the bare output product
+TARGET_FEATURED_STEP, TARGET_FEATURED_COMPLETION = 1.15, 1.05
 TARGET_OVERHEAD = 1.10  # step of global_state_update over that of none
 
 
@@ -275,6 +276,29 @@ def generation(result: Result) -> str:
     )
 
 
+def item_features(result: Result) -> str:
+    """What features of items cost a training step and a completion."""
+    aims = {"training_step": TARGET_FEATURED_STEP, "completion": TARGET_FEATURED_COMPLETION}
+    rows = [
+        [
+            name.replace("_", " "),
+            *(f"{each['milliseconds'][way]:.1f}" for way in ("with_features", "without")),
+            _ratio(each["ratio"]),
+            f"{aim:.2f} ({reached(each['ratio']['median'] <= aim)})",
+        ]
+        for name, aim in aims.items()
+        for each in [result[name]]
+    ]
+    return (
+        "## Features of items\n\n"
+        f"{result['num_items']:,} items, `global_state_update` of the paper's sizes in float32; the same model with "
+        f"{result['num_features']} features of each item and without. A training step of {result['batch_size']} sets, "
+        f"and a completion, one query at a time. {result['rounds']} rounds in turn, in milliseconds of the processor; "
+        "ratios are medians over rounds, quartiles in brackets. `python benchmarks/item_features.py`.\n\n"
+        + table(["", "with features (ms)", "without (ms)", "ratio", "aim"], rows)
+    )
+
+
 def _ratio(ratio: Result | None) -> str:
     if ratio is None:
         return ""
@@ -349,6 +373,7 @@ def serving(result: Result) -> str:
 SECTIONS = {
     "fine_tuning": fine_tuning,
     "generation": generation,
+    "item_features": item_features,
     "training_step": training_step,
     "training_step_keeping_memory": training_step_keeping_memory,
     "precision": precision,

@@ -35,6 +35,21 @@ from contextual_bert.training import ContextualBertTrainer, ContextualTrainingAr
 
 PEER = "BertForMaskedLM"
 OURS = ("none", "global_state_update")
+# Fields of TrainingArguments that all trainers have.
+COMMON: dict[str, Any] = {
+    "output_dir": tempfile.gettempdir(),
+    "use_cpu": True,
+    "dataloader_pin_memory": False,
+    "save_strategy": "no",
+    "eval_strategy": "no",
+    "logging_strategy": "steps",
+    "logging_steps": 50,
+    "disable_tqdm": True,
+    "report_to": [],
+    "learning_rate": 1e-3,
+    "weight_decay": 0.01,
+    "max_grad_norm": 1.0,
+}
 Masks = tuple[Tensor, Tensor]
 
 
@@ -77,21 +92,7 @@ class Workload:
 
     def trainer(self, name: str, settings: dict[str, Any], callbacks: list[TrainerCallback] | None = None) -> Trainer:
         """A trainer of that model on these sets; ``settings``: fields of TrainingArguments, the same for all."""
-        common: dict[str, Any] = {
-            "output_dir": tempfile.gettempdir(),
-            "use_cpu": True,
-            "dataloader_pin_memory": False,
-            "save_strategy": "no",
-            "eval_strategy": "no",
-            "logging_strategy": "steps",
-            "logging_steps": 50,
-            "disable_tqdm": True,
-            "report_to": [],
-            "learning_rate": 1e-3,
-            "weight_decay": 0.01,
-            "max_grad_norm": 1.0,
-        }
-        common |= settings
+        common: dict[str, Any] = COMMON | settings
         if name != PEER:
             arguments = ContextualTrainingArguments(**common, load_best_model_at_end=False)
             model = self.model(name, seed=arguments.seed)

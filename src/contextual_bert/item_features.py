@@ -5,7 +5,6 @@ stored with the model, encoded. No schema and no vocabulary is known here, only 
 paper.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, cast
@@ -150,7 +149,7 @@ class ItemAttributes(nn.Module):
         self.vector_names = tuple(f"vectors_{number}" for number in range(len(layout.vectors)))
         for name, feature in zip(self.vector_names, layout.vectors, strict=True):
             self.register_buffer(name, torch.zeros(vocab_size, feature.vector_size))
-        self._products: tuple[tuple[Any, ...], Tensor, Tensor] | None = None
+        self._bags: tuple[tuple[Any, ...], Bags, Bags] | None = None
 
     @property
     def vectors(self) -> list[Tensor]:
@@ -187,42 +186,69 @@ class ItemAttributes(nn.Module):
         return drawn | self.is_new
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_products": None}  # sparse matrices cannot be copied
+        return {**self.__dict__, "_bags": None}
 
-    def sparse(self) -> tuple[Tensor, Tensor]:
-        """Return the matrix (vocabulary, values) of the weights of the items' values, and its transpose, both CSR."""
+    def bags(self) -> tuple["Bags", "Bags"]:
+        """Return the values of each item, and the items of each value, made once."""
         key = _signature(self.value_ids, self.value_weights)
-        if self._products is None or not _is_same(self._products[0], key):
+        if self._bags is None or not _is_same(self._bags[0], key):
             is_there = self.value_weights != 0
-            rows = is_there.nonzero()[:, 0]
-            size = (len(self.value_ids), self.layout.num_values)
-            values = self.value_ids[is_there]
-            weights = self.value_weights[is_there]
-            self._products = (key, _csr(rows, values, weights, size), _csr(values, rows, weights, size[::-1]))
-        return self._products[1:]
+            rows, values, weights = is_there.nonzero()[:, 0], self.value_ids[is_there], self.value_weights[is_there]
+            of_items = Bags.of(rows, values, weights, num_bags=len(self.value_ids))
+            of_values = Bags.of(values, rows, weights, num_bags=self.layout.num_values)
+            self._bags = (key, of_items, of_values)
+        return self._bags[1:]
 
 
-def _csr(rows: Tensor, columns: Tensor, weights: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Return a sparse matrix by rows; entries at one place are added up."""
-    entries = torch.sparse_coo_tensor(torch.stack([rows, columns]), weights, size, check_invariants=False).coalesce()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-        return entries.to_sparse_csr()
+class Bags(NamedTuple):
+    """Weighted sums of rows of a matrix: those of a sparse matrix, several times as fast as its product.
+
+    Shapes: places, weights (entries,); starts (bags,).
+    """
+
+    places: Tensor
+    starts: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, bags: Tensor, places: Tensor, weights: Tensor, *, num_bags: int) -> "Bags":
+        """Return the bags of entries that each name their bag, the row that they add and how much it counts."""
+        order = bags.argsort(stable=True)
+        sizes = torch.bincount(bags, minlength=num_bags)
+        return cls(places[order], sizes.cumsum(0) - sizes, weights[order])
+
+    def sums(self, rows: Tensor) -> Tensor:
+        """Return the sum of each bag: (rows, size) -> (bags, size)."""
+        return nn.functional.embedding_bag(
+            self.places, rows, self.starts, per_sample_weights=self.weights.to(rows.dtype), mode="sum"
+        )
 
 
-class _SumOfValues(torch.autograd.Function):
-    """M W for a sparse M whose transpose is known: the gradient is M^T G, in the time of the product itself."""
+class _ItemTable(torch.autograd.Function):
+    """E + M W with the vector n in the place of some rows of E, for the sparse M of the items' values.
+
+    The gradients are M^T G, G without these rows, and their sum: one pass and one copy, where separate operations would
+    each go through a matrix as large as the vocabulary.
+    """
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
-        ctx.transposed = transposed
-        return matrix @ weight
+    def forward(ctx: Any, own: Tensor, new: Tensor, values: Tensor, bags: tuple[Bags, Bags], rows: Tensor) -> Tensor:
+        of_items, ctx.of_values = bags
+        ctx.save_for_backward(rows)
+        table = of_items.sums(values)
+        if len(rows):
+            kept = table[rows] + new
+            return table.add_(own).index_copy_(0, rows, kept)
+        return table.add_(own)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (rows,) = ctx.saved_tensors
         with torch.autocast(gradient.device.type, enabled=False):
-            return ctx.transposed @ gradient, None, None
+            for_values = ctx.of_values.sums(gradient.contiguous())
+            for_new = gradient[rows].sum(dim=0, keepdim=True)
+            return gradient.index_fill(0, rows, 0.0), for_new, for_values, None, None
 
 
 class ItemEncoder(nn.Module):
@@ -275,14 +301,6 @@ class ItemEncoder(nn.Module):
             for weight in cast(nn.Module, self.network[-1]).parameters():
                 weight.zero_()
 
-    def features(self, attributes: ItemAttributes) -> Tensor:
-        """Return what its features add to the vector of each item: (vocabulary, size)."""
-        with torch.autocast(self.values.weight.device.type, enabled=False):
-            total: Any = _SumOfValues.apply(self.values.weight, *attributes.sparse())
-            for projection, vectors in zip(self.projections, attributes.vectors, strict=True):
-                total = total + projection(vectors)
-            return total + self.network(total) if self.network is not None else total
-
     def forward(self, weight: Tensor, attributes: ItemAttributes, is_without_own: Tensor | None = None) -> Tensor:
         """Return the vectors of all items; those of a model that is not trained are made once.
 
@@ -315,8 +333,22 @@ class ItemEncoder(nn.Module):
         return weight, bias if is_without_own is None else bias.masked_fill(attributes.is_new, -torch.inf)
 
     def _made(self, weight: Tensor, attributes: ItemAttributes, is_without_own: Tensor) -> Tensor:
-        own = torch.where(is_without_own[:, None], self.new.weight, weight)
-        return own + self.features(attributes)
+        rows = is_without_own.nonzero()[:, 0]
+        with torch.autocast(weight.device.type, enabled=False):
+            if self.network is None:
+                return self._sum(weight, self.new.weight, attributes, rows)
+            # The network reads the features alone.
+            nothing = torch.zeros_like(weight[:1])
+            features = self._sum(torch.zeros_like(weight), nothing, attributes, rows[:0])
+            own = weight.index_copy(0, rows, self.new.weight.expand(len(rows), -1))
+            return own + features + self.network(features)
+
+    def _sum(self, own: Tensor, new: Tensor, attributes: ItemAttributes, rows: Tensor) -> Tensor:
+        """Return own vectors, or that of a new item in these rows, with the features of each item added."""
+        total: Any = _ItemTable.apply(own, new, self.values.weight, attributes.bags(), rows)
+        for projection, vectors in zip(self.projections, attributes.vectors, strict=True):
+            total = total + projection(vectors)
+        return total
 
 
 def _signature(*tensors: Tensor) -> tuple[Any, ...]:

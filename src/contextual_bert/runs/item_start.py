@@ -73,7 +73,7 @@ def settle_values(model: nn.Module) -> None:
         return
     chosen = ~attributes.is_new
     chosen[: attributes.num_reserved] = False
-    counts = attributes.sparse()[1] @ chosen.to(attributes.value_weights)[:, None]
+    counts = attributes.bags()[1].sums(chosen.to(attributes.value_weights)[:, None])
     starts = attributes.layout.starts
     for encoder, _ in encoders_of(model):
         for start, stop in itertools.pairwise(starts):

@@ -72,10 +72,14 @@ def test_gradients_of_the_values_are_those_of_the_dense_product() -> None:
     embeddings = featured().bert.embeddings
     attributes, encoder = embeddings.attributes, embeddings.item_encoder
     factors = torch.randn(7, 8)
-    (encoder.features(attributes) * factors).sum().backward()
+    (encoder(embeddings.word_embeddings.weight, attributes) * factors).sum().backward()
     dense = attributes.dense()
     expected = dense.T @ factors
     torch.testing.assert_close(encoder.values.weight.grad, expected[: encoder.layout.num_values])
+    torch.testing.assert_close(encoder.new.weight.grad[0], factors[6])  # of the new item
+    own = embeddings.word_embeddings.weight.grad
+    torch.testing.assert_close(own[:6], factors[:6])
+    assert not own[6].any()
     torch.testing.assert_close(encoder.projections[0].weight.grad, expected[encoder.layout.num_values :].T)
 
 
