@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.data import Oracle, Split, StylistWorld, read_table
+from contextual_bert.data.cold_items import with_cold_items
 from contextual_bert.data.world import ARTICLES_FILE
 from contextual_bert.evaluation import Interval, Scores, bootstrap, metric_of
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
@@ -75,7 +76,7 @@ def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Reci
 def write_splits(data: StudyData, folder: Path) -> Split:
     """Write the split of the study twice, as it is and with a tenth of the articles left out; return the latter."""
     split = data.prepared.split
-    cold = split.with_cold_items(pa.array(data.world.items), COLD_SHARE, seed=COLD_SEED)
+    cold = with_cold_items(split, pa.array(data.world.items), COLD_SHARE, seed=COLD_SEED)
     split.save(folder / "split.json")
     cold.save(folder / "cold-split.json")
     return cold

@@ -130,6 +130,7 @@ def command(
     )
     from contextual_bert.data.audit import same_customer
     from contextual_bert.data.checked_columns import checked_column
+    from contextual_bert.data.cold_items import cold_lines, with_cold_items
     from contextual_bert.data.groups import placing, separator_of_cells
     from contextual_bert.data.readers import without_gaps
     from contextual_bert.data.splits import PARTS, check_fractions
@@ -271,8 +272,8 @@ def command(
                     on_bad_row=reading.on_bad_row,
                 )
                 if cold_items is not None:
-                    made = made.with_cold_items(sets.values.unique(), cold_items, seed=seed)
-                    left += made.cold_lines(sets)
+                    made = with_cold_items(made, sets.values.unique(), cold_items, seed=seed)
+                    left += cold_lines(made, sets)
                 remarks = [*(groups.lines() if groups is not None else []), *sets.report.remarks]
                 found, repeated = audit_of_file(audit(made, sets), groups), sets.report.repeated_items
             if task is not None:

@@ -171,52 +171,6 @@ class Split:
                 )
         return found, int(is_left_out.sum())
 
-    def with_cold_items(self, items: pa.Array, share: float, *, seed: int) -> "Split":
-        """The same split; a share of the items, a pure function of (seed, item), is left out of its training sets.
-
-        Args:
-            items: each item of the table once.
-            share: of them, above 0 and below 1.
-            seed: of the hash.
-
-        Raises:
-            ConfigurationError: another share; no item, or every item, would be left out.
-
-        Example:
-            >>> split = split_by_row(pa.table({"x": range(9)}), validation=0.2, test=0.2)
-            >>> len(split.with_cold_items(pa.array(map(str, range(1000))), 0.1, seed=0).cold_items)
-            98
-        """
-        if not 0 < share < 1:
-            raise ConfigurationError(
-                "is not allowed", setting="cold_items", value=share, fix="Give a share above 0 and below 1."
-            )
-        is_cold = unit_interval(hash_strings(items, seed=seed)) < share
-        if is_cold.all() or not is_cold.any():
-            raise ConfigurationError(
-                f"leaves {'every' if is_cold.all() else 'no'} item of {len(items):,} out",
-                setting="cold_items",
-                value=share,
-                fix="Give another share.",
-            )
-        return replace(self, cold_items=tuple(sorted(items.filter(pa.array(is_cold)).to_pylist())))
-
-    def cold_lines(self, sets: SetTable) -> list[str]:
-        """Return a sentence on what leaving items out does to the training sets; none where none are left out."""
-        if not self.cold_items:
-            return []
-        training = self.select(sets, "train")
-        is_cold = pc.is_in(training.values, value_set=pa.array(self.cold_items)).to_numpy(zero_copy_only=False)
-        rows = np.repeat(np.arange(len(training)), training.sizes)
-        lost = np.bincount(rows, weights=is_cold, minlength=len(training))
-        num_empty = int((lost == training.sizes).sum())
-        return [
-            f"cold items: {len(self.cold_items):,} of {counted(len(sets.values.unique()), 'item')}, left out of "
-            f"{int((lost > 0).sum()):,} of {counted(len(training), 'training set')}, which lose "
-            f"{counted(int(is_cold.sum()), 'item')} ({is_cold.mean():.1%}); "
-            f"{counted(num_empty, 'set')} {agreeing('are', num_empty)} empty without"
-        ]
-
     def select(self, examples: Examples, part: str) -> Examples:
         """The sets, or texts, of a part."""
         self.check_rows(examples)

@@ -27,6 +27,7 @@ from .explain import (
 )
 from .exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
 from .flat import to_table
+from .item_updates import change_catalogue
 from .item_vectors import item_vectors
 from .joint import JointSearch
 from .pipeline import CompletionPipeline
@@ -105,6 +106,7 @@ __all__ = [
     "TextReport",
     "TextSampling",
     "TextSpan",
+    "change_catalogue",
     "complete_table",
     "complete_table_on_ray",
     "constraint",

@@ -15,6 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from contextual_bert.data import SetPolicy, new_split
+from contextual_bert.data.cold_items import with_cold_items
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
@@ -343,7 +344,7 @@ def test_cold_items_are_left_out_of_training_and_scored_apart(data: Path, tmp_pa
     table = parquet.read_table(data / "sets.parquet").drop_columns("part")
     parquet.write_table(table, tmp_path / "sets.parquet")
     items = pa.array(sorted({item for row in table["items"].to_pylist() for item in row}))
-    split = new_split(table, "row", shares=(0.0, 0.3)).with_cold_items(items, 0.2, seed=1)
+    split = with_cold_items(new_split(table, "row", shares=(0.0, 0.3)), items, 0.2, seed=1)
     split.save(tmp_path / "split.json")
     base = recipe(data)
     asked = replace(base, data=str(tmp_path / "sets.parquet"), split_column=None, split=str(tmp_path / "split.json"))
