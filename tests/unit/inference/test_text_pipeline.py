@@ -110,6 +110,13 @@ def test_what_was_not_read_is_said(truncation: Any, unread: str, monkeypatch: py
     assert [share is None for share in tags["probabilities"]] == [tag is None for tag in tags["label"]]
 
 
+@pytest.mark.parametrize("text", ["Sprache", "\u200b", " "])
+def test_a_text_of_which_no_word_is_known_is_named(text: str) -> None:
+    found: Any = pipeline_of()([{"text": "word1"}, {"text": text}, {"text": f"word1 {text}"}])
+    told = ["The tokenizer knows no word of the text, so the answer says nothing of it."]
+    assert [answer["notes"] for answer in found] == [[], told, []]
+
+
 def test_what_was_not_read_of_a_pair_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROCESSOR.tokenizer, "model_max_length", 6)
     pairs: Any = [{"text": "word1", "pair": "word2 word3"}, {"text": "word1", "pair": "word2 word3 word4"}]

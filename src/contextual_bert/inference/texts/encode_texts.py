@@ -133,6 +133,11 @@ class EncodedTexts:
     is_cut: NDArray[np.bool_]
     word_starts: NDArray[np.int64] | None
 
+    def has_known_token(self, tokenizer: Any) -> NDArray[np.bool_]:
+        """Return for each text whether the tokenizer knows a token of it; shape (texts,)."""
+        is_known = ~np.isin(self.dataset.input_ids.numpy(), tokenizer.all_special_ids)
+        return np.add.reduceat(is_known, self.dataset.offsets.numpy()[:-1]) > 0
+
 
 def encode_texts(
     table: Frame,

@@ -48,6 +48,7 @@ from contextual_bert.models.truncation import Truncation, check_truncation
 TextModel = ContextualBertForSequenceClassification | ContextualBertForTokenClassification | TextBaseline
 QUERY = 'Give {"text": "...", "context": {...}}, for tags a list of words as text, or a list of such queries.'
 KEYS = ("text", "pair", "context", GUIDANCE)
+UNKNOWN_TEXT = "The tokenizer knows no word of the text, so the answer says nothing of it."
 UNREAD: Mapping[Truncation, str] = {"head": "its end was", "head_tail": "its middle was"}
 
 
@@ -226,8 +227,10 @@ class TextPipeline:
         encoded = self._encoded(table, context, text="text", pair=pairs)
         column = table.column("text")
         found = self._labelled(encoded, column, batch_size=batch_size, guidance=guidance).to_pylist()
+        is_known = encoded.has_known_token(self._tokens.tokenizer)
+        of_texts = [[] if each else [UNKNOWN_TEXT] for each in is_known.tolist()]
         return [
-            self._answer(query, labels, is_cut=is_cut, context_notes=notes.of(row))
+            self._answer(query, labels, is_cut=is_cut, own_notes=[*of_texts[row], *notes.of(row)])
             for row, (query, labels, is_cut) in enumerate(zip(queries, found, encoded.is_cut.tolist(), strict=True))
         ]
 
@@ -294,7 +297,7 @@ class TextPipeline:
         return self._labels.of_words(kept, encoded.word_starts, pc.list_value_length(texts).to_numpy())
 
     def _answer(
-        self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool, context_notes: Sequence[str]
+        self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool, own_notes: Sequence[str]
     ) -> TextAnswer:
         context = query_context(query, row=0)
         notes: list[str] = []
@@ -303,7 +306,7 @@ class TextPipeline:
             notes.append(f"The text is longer than the model reads: {what} not read.")
         if context and not self.model.config.reads_context:
             notes.append(UNUSED_CONTEXT)
-        notes += [*context_notes, *guidance_notes(self.model, read_guidance(query, row=0))]
+        notes += [*own_notes, *guidance_notes(self.model, read_guidance(query, row=0))]
         shares = {name.removeprefix(f"{PROBABILITY}_"): labels[name] for name in self.columns.names[2:]}
         return TextAnswer(
             label=labels[LABEL],
