@@ -105,7 +105,7 @@ _TRUTHS = (("true", "false"), ("1", "0"), ("yes", "no"))
 _MOST = 0.9  # of the values
 _NUM_DIGITS = 8  # of a date such as 05032016
 _FIRST_LIKELY, _LAST_LIKELY = 1900, 2100
-_FIRST_YEAR = 1000  # of what is named a year
+_FIRST_NAMED_YEAR = 1000  # of what is named a year
 _YEAR = re.compile(r"(?:^|[^a-z])(?:year|yr|jahr|jaar|ann[eé]e|a[nñ]o|anno)s?(?:[^a-z]|$)", re.IGNORECASE)
 _FIRST_SECOND, _LAST_SECOND = 978_307_200, 2_208_988_800  # 2001 and 2040
 _FEWEST_SECONDS = 20
@@ -146,7 +146,7 @@ def are_named_years(column: str, numbers: NDArray[np.float64]) -> bool:
     known = numbers[~np.isnan(numbers)]
     if not len(known) or _YEAR.search(_CAMEL.sub("_", column)) is None:
         return False
-    return bool((known == np.floor(known)).all() and known.min() >= _FIRST_YEAR and known.max() <= _LAST_LIKELY)
+    return bool((known == np.floor(known)).all() and known.min() >= _FIRST_NAMED_YEAR and known.max() <= _LAST_LIKELY)
 
 
 def codes_hint(column: str, unique: NDArray[np.float64], counts: NDArray[np.int64]) -> str:
