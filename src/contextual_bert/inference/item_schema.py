@@ -82,9 +82,8 @@ def item_feature_lines(found: InferredSchema, *, num_new: int, num_lacking: int)
     ]
     if num_new:
         lines.append(
-            f"items: {num_new:,} of the catalogue are in no training set; they are known, and proposed, by their "
-            "features alone"
+            f"items in no training set, known and proposed by their features alone: {num_new:,} of the catalogue"
         )
     if num_lacking:
-        lines.append(f"items: {num_lacking:,} of the training sets are not in the catalogue, and have no features")
+        lines.append(f"items without features, for the catalogue lacks them: {num_lacking:,} of the training sets")
     return lines

@@ -31,7 +31,7 @@ def test_columns_become_features_but_names_stock_and_what_differs_everywhere() -
     lines = "\n".join(item_feature_lines(found, num_new=1, num_lacking=0))
     assert "'url' is no feature" in lines
     assert "in_stock" not in lines
-    assert "1 of the catalogue" in lines
+    assert "by their features alone: 1 of the catalogue" in lines
 
 
 def test_features_are_those_of_the_rows_in_the_order_of_the_ids() -> None:

@@ -13,13 +13,9 @@ from contextual_bert.inference.exported import OnnxCompletionPipeline, export_on
 from contextual_bert.inference.item_schema import infer_item_schema
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.item_updates import change_catalogue
+from contextual_bert.item_features import ItemLayout
 from contextual_bert.manifest import check_manifest, write_manifest
-from contextual_bert.models import (
-    ContextualBertConfig,
-    ContextualBertForMaskedLM,
-    ContextualBertProcessor,
-    ItemLayout,
-)
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 ITEMS = ["coat", "hat", "bag", "belt"]
 SHOP = {

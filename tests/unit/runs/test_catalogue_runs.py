@@ -337,7 +337,7 @@ def test_inspection_shows_the_columns_of_the_catalogue(data: Path) -> None:
     console = Console(record=True, width=120)
     console.print(found.to_rich())
     assert "Columns of the catalogue" in console.export_text()
-    assert any("2 of the catalogue are in no training set" in line for line in found.lines())
+    assert any("by their features alone: 2 of the catalogue" in line for line in found.lines())
 
 
 def test_cold_items_are_left_out_of_training_and_scored_apart(data: Path, tmp_path: Path) -> None:

@@ -324,7 +324,6 @@ class TextModelTask(TextData, Task):
         """Raise ConfigurationError where a method or baseline cannot be had on these texts."""
         check_kind(recipe)
         check_context(recipe, self.processor.schema)
-        self.check_texts(recipe)
         method = self.method
         if method is not None and recipe.conditioning not in (method, *WITHOUT_BERT):
             raise ConfigurationError(
@@ -337,6 +336,7 @@ class TextModelTask(TextData, Task):
             check_baseline(recipe, self)
         if recipe.conditioning == CONTEXT_AS_TEXT:
             self._words  # noqa: B018  (a feature that cannot be said in words is found)
+        self.check_texts(recipe)
 
     def check_texts(self, recipe: Recipe) -> None:
         """Raise DataError where a part has nothing to read, CheckpointError where the tokenizer knows none of it."""
