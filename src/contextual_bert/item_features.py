@@ -156,6 +156,12 @@ class ItemAttributes(nn.Module):
         """Return the vectors of each feature that has some: (vocabulary, size) each."""
         return [getattr(self, name) for name in self.vector_names]
 
+    @property
+    def is_learned(self) -> Tensor:
+        """Return which ids are items that training has seen: (vocabulary,)."""
+        is_item = torch.arange(len(self.is_new), device=self.is_new.device) >= self.num_reserved
+        return is_item & ~self.is_new
+
     @torch.no_grad()
     def fill(self, items: EncodedItems, *, is_new: Tensor) -> None:
         """Take the features of all items, in the order of their ids.

@@ -2,7 +2,7 @@
 
 import torch
 
-from contextual_bert.context import ContextSchema, Vocabulary, encode_table
+from contextual_bert.context import ContextSchema, EncodedContext, Vocabulary, encode_table
 from contextual_bert.context.forms import missing_context
 from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.inference.catalogue import Catalogue
@@ -16,11 +16,17 @@ def encode_catalogue(shop: Catalogue, schema: ContextSchema, vocabulary: Vocabul
         SchemaError: the catalogue lacks a column that the schema reads.
         DataError: a value that is none of its feature, with its row.
     """
-    encoded = encode_table(schema, shop.rows, file=shop.file).tensors
+    return items_of_rows(encode_table(schema, shop.rows, file=shop.file), shop, schema, vocabulary)
+
+
+def items_of_rows(
+    encoded: EncodedContext, shop: Catalogue, schema: ContextSchema, vocabulary: Vocabulary
+) -> EncodedItems:
+    """Return what ``encode_catalogue`` does, of the encoded rows of a catalogue."""
     lacking = missing_context(schema.layout, 1)
     rows = torch.from_numpy(shop.rows_of(vocabulary.array))  # -1 is the last row, in which all is missing
     whole: dict[str, torch.Tensor] = {}
-    for name, values in encoded.items():
+    for name, values in encoded.tensors.items():
         last = lacking[name]
         if values.dim() == 2 and not values.is_floating_point():
             last = torch.nn.functional.pad(last, (0, values.shape[1] - 1), value=MULTI_PADDING)

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from contextual_bert.atomic_files import replacing_directory
-from contextual_bert.context import canonical, encode_table
+from contextual_bert.context import EncodedContext, canonical, encode_table
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.item_table import encode_catalogue
+from contextual_bert.inference.item_table import items_of_rows
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import check_run
 from contextual_bert.item_features import EncodedItems
@@ -82,20 +82,28 @@ def with_new_items(
     schema = processor.features_of_items
     if schema is None or not shop.unknown_items or not {*schema.read_columns} <= {*shop.rows.column_names}:
         return model, processor, shop
-    changed, whole = _with_items_of(model, processor, shop, taken=shop.unknown_items)
+    encoded = encode_table(schema, shop.rows, file=shop.file)
+    changed, whole = _with_items_of(model, processor, shop, encoded, taken=shop.unknown_items)
     return changed, whole, shop.with_added(whole.items, shop.unknown_items)
 
 
 def _with_items_of(
-    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor, shop: Catalogue, *, taken: Sequence[str]
+    model: ContextualBertForMaskedLM,
+    processor: ContextualBertProcessor,
+    shop: Catalogue,
+    encoded: EncodedContext,
+    *,
+    taken: Sequence[str],
 ) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor]:
-    """Return model and processor with all items of a catalogue; the features of ``taken`` are the catalogue's."""
+    """Return model and processor with all items of a catalogue, whose rows are encoded; it gives the features of
+    ``taken``.
+    """
     schema = processor.features_of_items
     assert schema is not None
     whole = processor.with_items(shop.unknown_items)
     num_known, num_reserved = len(processor.items.values), len(whole.items.reserved)
     former = [*range(num_reserved, num_reserved + num_known), *[NO_ID] * len(shop.unknown_items)]
-    found, own = encode_catalogue(shop, schema, whole.items), kept_features(model, former)
+    found, own = items_of_rows(encoded, shop, schema, whole.items), kept_features(model, former)
     names = {*taken}
     is_taken = torch.tensor([name in names for name in whole.items.values])
     items = _merged(own, found, is_taken)
@@ -189,10 +197,10 @@ def _with_catalogue(
             place=PathPlace(run),
         )
     shop = Catalogue(catalogue, processor.items, reading=reading, needs_known=False)
-    unknown = encode_table(schema, shop.rows, file=shop.file).unknown
+    encoded = encode_table(schema, shop.rows, file=shop.file)
     known = shop.known_items
     taken = (*shop.unknown_items, *(known if action == "update" else ()))
-    changed, whole = _with_items_of(model, processor, shop, taken=taken)
+    changed, whole = _with_items_of(model, processor, shop, encoded, taken=taken)
     back = tuple(item for item in processor.removed_items if item in {*known})
     whole = whole.with_removed(item for item in whole.removed_items if item not in back)
     return (
@@ -202,7 +210,7 @@ def _with_catalogue(
             added=(*shop.unknown_items, *back),
             updated=tuple(known) if action == "update" else (),
             kept=len(known) - len(back) if action == "add" else 0,
-            unknown_values=tuple((name, tuple(values.items())) for name, values in unknown.items()),
+            unknown_values=tuple((name, tuple(values.items())) for name, values in encoded.unknown.items()),
         ),
     )
 

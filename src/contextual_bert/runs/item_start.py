@@ -53,12 +53,11 @@ def start_with_features(model: nn.Module) -> None:
     attributes = stored_features(model)
     if attributes is None:
         return
-    chosen = ~attributes.is_new
-    chosen[: attributes.num_reserved] = False
+    chosen = attributes.is_learned
+    matrix = attributes.dense()[chosen].double()
+    products = matrix.T @ matrix
+    products.diagonal().add_(NUM_DOUBTED_ITEMS)
     for encoder, own in encoders_of(model):
-        matrix = attributes.dense()[chosen].double()
-        products = matrix.T @ matrix
-        products.diagonal().add_(NUM_DOUBTED_ITEMS)
         vectors = torch.linalg.solve(products, matrix.T @ own[chosen].double())
         own[chosen] -= (matrix @ vectors).to(own)
         encoder.take(vectors.to(own))
@@ -71,9 +70,7 @@ def settle_values(model: nn.Module) -> None:
     attributes = stored_features(model)
     if attributes is None:
         return
-    chosen = ~attributes.is_new
-    chosen[: attributes.num_reserved] = False
-    counts = attributes.bags()[1].sums(chosen.to(attributes.value_weights)[:, None])
+    counts = attributes.bags()[1].sums(attributes.is_learned.to(attributes.value_weights)[:, None])
     starts = attributes.layout.starts
     for encoder, _ in encoders_of(model):
         for start, stop in itertools.pairwise(starts):

@@ -280,7 +280,7 @@ def _with_catalogue_of_run(processor: ContextualBertProcessor, recipe: Recipe) -
     """Return the same as ``_with_catalogue`` where a run is gone on from, whose features of items stay as they are.
 
     Raises:
-        ConfigurationError: a catalogue, and a run that knows no features of items, or another encoder than its own.
+        ConfigurationError: a catalogue, and a run that knows no features of items, or settings of which there are some.
     """
     task, schema = recipe.set_task, processor.features_of_items
     if task.catalogue is None:
