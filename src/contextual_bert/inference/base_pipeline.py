@@ -5,6 +5,7 @@ constraints. It knows names, masks and arrays. It imports no torch: ``Completion
 ``OnnxCompletionPipeline`` with onnxruntime.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -40,6 +41,7 @@ from contextual_bert.inference.queries import (
 )
 from contextual_bert.inference.query_schema import existing_keys
 from contextual_bert.inference.verdicts import FieldVerdicts
+from contextual_bert.json_text import json_text
 from contextual_bert.models.compatibility import check_processor
 from contextual_bert.places import QueryPlace
 from contextual_bert.softmax_over import SoftmaxOver
@@ -137,8 +139,16 @@ class BaseCompletionPipeline(ABC):
         """
 
     @abstractmethod
+    def weights_digest(self) -> str:
+        """Return a hash of the weights."""
+
     def model_digest(self) -> str:
-        """Return a hash of the weights. Completions of a table are gone on with by the same model alone."""
+        """Return a hash of the weights and of the items that are proposed no more.
+
+        Completions of a table are gone on with by the same model alone.
+        """
+        weights, removed = self.weights_digest(), self.processor.removed_items
+        return hashlib.sha256(json_text([weights, *removed]).encode()).hexdigest() if removed else weights
 
     def __call__(
         self, queries: Query | Sequence[Query], *, top_k: int = 5, batch_size: int = 256
@@ -242,8 +252,8 @@ class BaseCompletionPipeline(ABC):
 
     def _candidate(self, index: int, probability: float) -> Candidate:
         found = Candidate(item=self.processor.items.value_of(index), probability=probability)
-        if self.is_new is not None and self.is_new[index]:
-            found["is_new"] = True
+        if self.is_new is not None:
+            found["is_new"] = bool(self.is_new[index])
         return found
 
     def answer(

@@ -21,7 +21,8 @@ Method = Literal["auto", "exact", "beam", "gibbs"]
 class Candidate(TypedDict):
     """One proposal: the item, and its probability among the permitted items.
 
-    ``is_new``: true for an item that no set of training held and that is known by its features; else it is not there.
+    ``is_new``: whether no set of training held the item, so that it is known by its features; it is there where the run
+    knows features of items.
     """
 
     item: str
@@ -198,7 +199,7 @@ class Completion(TypedDict):
     the chain rule over the blanks, in nats, among all items, so of different constraints comparable; ``probability``:
     the same among all permitted completions, where all were seen; ``pseudo_log_likelihood``: the sum over the blanks of
     log Pr(item | all other items); ``price``: of what was filled, where the catalogue knows it; ``new_items``: those of
-    ``filled`` that no set of training held, where there are some.
+    ``filled`` that no set of training held, where the run knows features of items.
     """
 
     items: list[str]

@@ -35,6 +35,7 @@ _OF_COMPLETIONS = pa.schema(
         ("price", pa.float64()),
     ]
 )
+_IS_NEW = pa.field("is_new", pa.bool_())  # of both, where the run knows features of items
 _OF_LABELS = pa.schema(
     [
         ("query", pa.int64()),
@@ -69,7 +70,8 @@ def to_table(answers: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> pa.Tab
         candidate, with the ``position`` of its [MASK] in the set and its ``rank`` from 1. A [MASK] without a candidate
         has one row, with its ``reason``. Of whole sets there is a row a filled [MASK]. Of texts there is a row a label,
         the likeliest first; of words one row, with the word's ``position``; of numbers one row with the ``number``. Of
-        questions there is a row an answer.
+        questions there is a row an answer. Answers of a run whose items have features have the column ``is_new``, too:
+        whether no set of training held the item.
 
     Raises:
         DataError: an object that is no answer; answers of several kinds.
@@ -86,7 +88,7 @@ def to_table(answers: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> pa.Tab
         raise DataError(f"the answers are of several kinds ({', '.join(dict.fromkeys(kinds))})", fix="Give one kind.")
     schema, rows_of = _KINDS[kinds[0] if kinds else "slots"]
     rows = [{"query": number, **row} for number, answer in enumerate(given) for row in rows_of(answer)]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return pa.Table.from_pylist(rows, schema=schema.append(_IS_NEW) if any("is_new" in row for row in rows) else schema)
 
 
 def _kind(answer: object, number: int) -> str:
@@ -111,7 +113,8 @@ def _completion_rows(answer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     blanks = [position for position, item in enumerate(answer["items"]) if item == MASK]
     for rank, each in enumerate(answer["completions"], 1):
         for position, item in zip(blanks, each["filled"], strict=True):
-            yield {**each, "rank": rank, "position": position, "item": item}
+            is_new = {"is_new": item in each["new_items"]} if "new_items" in each else {}
+            yield {**each, "rank": rank, "position": position, "item": item, **is_new}
 
 
 def _label_rows(answer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

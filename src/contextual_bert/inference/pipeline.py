@@ -165,8 +165,8 @@ class CompletionPipeline(BaseCompletionPipeline):
             )
             notes = [*([found["reason"]] if found["reason"] else []), *about.of(row)]
             for each in found["completions"]:
-                if new := self.new_among(each["filled"]):
-                    each["new_items"] = new
+                if self.is_new is not None:
+                    each["new_items"] = self.new_among(each["filled"])
             remarks = self.remarks(request, notes)
             remarks["notes"] += new_item_notes(
                 item for each in found["completions"] for item in each.get("new_items", ())
@@ -214,7 +214,7 @@ class CompletionPipeline(BaseCompletionPipeline):
         probabilities = (best.values - of_permitted).exp()
         return Ranking(best.indices.cpu().numpy(), probabilities.cpu().numpy(), excluded.cpu().numpy())
 
-    def model_digest(self) -> str:
+    def weights_digest(self) -> str:
         """Return a hash of the weights, the same on every device."""
         weights = hashlib.sha256()
         for name, weight in sorted(self.model.state_dict().items()):

@@ -43,8 +43,8 @@ class SimilarItem(TypedDict):
     """A neighbour of an item.
 
     ``similarity``: cosine of the input vectors, less their mean; 1 for the same direction. ``probability``: where a
-    context is given, that of the formula of ``similar_items``, among the permitted items. ``is_new``: true for an item
-    that no set of training held; else it is not there.
+    context is given, that of the formula of ``similar_items``, among the permitted items. ``is_new``: as in a
+    ``Candidate``.
     """
 
     item: str
@@ -210,8 +210,8 @@ def _neighbour(
     found = SimilarItem(item=pipeline.processor.items.value_of(index), similarity=cosine)
     if has_context:
         found["probability"] = share
-    if pipeline.is_new is not None and pipeline.is_new[index]:
-        found["is_new"] = True
+    if pipeline.is_new is not None:
+        found["is_new"] = bool(pipeline.is_new[index])
     return found
 
 

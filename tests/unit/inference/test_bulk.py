@@ -7,12 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contextual_bert.context import infer_schema
+from contextual_bert.context import FeatureLayout, infer_schema
 from contextual_bert.data import ReadSettings, read_table, write_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference import BulkSettings, Catalogue, CompletionPipeline, TableCompleter, complete_table
 from contextual_bert.inference.queries import TrainedSets
+from contextual_bert.item_features import ItemLayout
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.testing import miniature_model, miniature_processor
 
 
 def queries_of(table: pa.Table, pipeline: CompletionPipeline) -> list[dict[str, Any]]:
@@ -421,3 +423,36 @@ def test_a_table_of_pandas_is_completed(pipeline: CompletionPipeline, table: pa.
     found, expected = (TableCompleter(pipeline, settings)(rows).to_pylist() for rows in (frame, table))
     assert found == expected
     assert complete_table(pipeline, frame, tmp_path / "out", settings=settings).num_rows == table.num_rows
+
+
+def test_files_of_a_run_with_features_say_which_candidates_are_new(table: pa.Table, tmp_path: Path) -> None:
+    layout = ItemLayout((FeatureLayout("colour", "categorical", 5, 0, 8),), num_places=1).to_dict()
+    model = miniature_model("global_state_update", item_features=layout)
+    model.bert.embeddings.attributes.is_new[3] = True
+    pipeline = CompletionPipeline(model, miniature_processor())
+    new, settings = pipeline.processor.items.value_of(3), BulkSettings(keep=["who"], top_k=20)
+    own = table.append_column("is_new", pa.array(range(table.num_rows)))
+    report = complete_table(pipeline, own, tmp_path / "out", settings=settings, shard_size=6)
+    for row in pq.read_table(tmp_path / "out").to_pylist():
+        assert row["is_new"] == [each == new for each in row["candidates"]]
+    assert any("new to the model, and read by features alone" in line for line in report.lines())
+    with pytest.raises(SchemaError, match="is a column of the output"):
+        TableCompleter(pipeline, BulkSettings(keep=["is_new"]))
+
+
+def test_files_of_a_run_without_features_keep_their_columns(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
+) -> None:
+    own = table.append_column("is_new", pa.array(range(table.num_rows)))
+    complete_table(pipeline, own, tmp_path / "out", settings=BulkSettings(keep=["is_new"]), shard_size=6)
+    assert pq.read_table(tmp_path / "out").schema.field("is_new").type == pa.int64()
+
+
+def test_a_folder_is_not_gone_on_with_where_an_item_was_removed(
+    pipeline: CompletionPipeline, table: pa.Table, names: list[str], tmp_path: Path
+) -> None:
+    settings = BulkSettings(keep=["who"])
+    complete_table(pipeline, table, tmp_path / "out", settings=settings, shard_size=6)
+    fewer = CompletionPipeline(pipeline.model, pipeline.processor.with_removed([names[0]]))
+    with pytest.raises(ConfigurationError, match="another model"):
+        complete_table(fewer, table, tmp_path / "out", settings=settings, shard_size=6)

@@ -1,7 +1,8 @@
 """Answers as one flat table, whichever pipeline gave them."""
 
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -41,6 +42,20 @@ def test_a_row_is_a_candidate(pipeline: CompletionPipeline) -> None:
     assert table.column("reason")[4].as_py() == answers[1]["slots"][0]["reason"]
     assert to_table(answers[0]).equals(table.slice(0, 4))
     assert to_table([]).schema == table.schema
+
+
+def test_new_items_are_marked_where_items_have_features(pipeline: CompletionPipeline) -> None:
+    query = {"items": ["hat", "[MASK]", "[MASK]"]}
+    plain: Any = [to_table(cast(Any, pipeline(query))), to_table(cast(Any, pipeline.complete_jointly(query)))]
+    featured = CompletionPipeline(pipeline.model, pipeline.processor)
+    featured.is_new = np.array([False] * 3 + [True, False, False, False])
+    found: Any = [to_table(cast(Any, featured(query))), to_table(cast(Any, featured.complete_jointly(query)))]
+    for before, table in zip(plain, found, strict=True):
+        assert table.drop_columns(["is_new"]).equals(before)
+        is_new = dict(zip(table.column("item").to_pylist(), table.column("is_new").to_pylist(), strict=True))
+        assert is_new == {"coat": True, "bag": False, "cap": False}
+    nothing = to_table([cast(Any, featured(query)), cast(Any, featured({"items": ["hat"], "allow": ["hat"]}))])
+    assert nothing.column("is_new")[-1].as_py() is None
 
 
 def test_a_row_is_a_filled_blank_of_a_whole_set(pipeline: CompletionPipeline) -> None:

@@ -2,17 +2,20 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 import torch
 
 from contextual_bert.context import ContextSchema, Vocabulary
 from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError
-from contextual_bert.inference import CompletionPipeline
+from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
 from contextual_bert.inference.item_schema import infer_item_schema
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.item_updates import change_catalogue
+from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker
+from contextual_bert.inference.tables.shards import ShardPlan
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.manifest import check_manifest, write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -174,3 +177,22 @@ def test_a_vocabulary_keeps_its_ids_when_items_are_added(run: Path, tmp_path: Pa
     change_catalogue(run, tmp_path / "next", action="add", catalogue=new)
     found: Vocabulary = ContextualBertProcessor.from_pretrained(tmp_path / "next").items
     assert found.values == (*ITEMS, "aaa")
+
+
+def test_files_of_here_and_of_a_worker_know_the_items_that_a_catalogue_adds(run: Path, tmp_path: Path) -> None:
+    shop = pa.table({"id": ["scarf", "hat"], "colour": ["red", "blue"], "size": ["s", "s"]})
+    sets = pa.table({"items": [["coat", "[MASK]"], ["scarf"]]})
+    pipeline = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=shop)
+    settings = BulkSettings(top_k=9)
+    report = complete_table(pipeline, sets, tmp_path / "here", settings=settings, shard_size=1)
+    assert any("1 of 3 items is new to the model" in line for line in report.lines())
+    plan = ShardPlan(pipeline, sets, tmp_path / "there", settings=settings, shard_size=1)
+    plan.output.mkdir()
+    (plan.output / "_manifest.json").write_text(plan.manifest, encoding="utf-8")
+    worker = ShardWorker(ShardJob(str(run), str(plan.output), settings, plan.manifest, shop, "cpu"))
+    for number in range(2):
+        assert worker.answer(number, plan.rows(number))["error"] is None
+        name = f"part-{number:05}.parquet"
+        (row,) = parquet.read_table(plan.output / name).to_pylist()
+        assert row["is_new"] == [each == "scarf" for each in row["candidates"]]
+        assert (plan.output / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

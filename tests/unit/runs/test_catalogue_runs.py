@@ -93,7 +93,7 @@ def test_answers_say_which_items_are_new(finished: Path) -> None:
     asked = {"items": ["green-0", "green-1", "[MASK]"]}
     answer = pipeline([asked], top_k=6)[0]
     marked = {each["item"]: each.get("is_new") for each in answer["slots"][0]["candidates"]}
-    assert marked.pop("green-new") is True and set(marked.values()) == {None}
+    assert marked.pop("green-new") is True and set(marked.values()) == {False}
     assert f"Proposed, {note}: green-new." in answer["notes"]
     assert not any(note in each for each in pipeline([asked], top_k=1)[0]["notes"])
     visible = pipeline({"items": ["blue-new", "blue-1", "[MASK]"], "deny": NEW})

@@ -228,7 +228,7 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         """
         return self.exported.encode_context(context)
 
-    def model_digest(self) -> str:
+    def weights_digest(self) -> str:
         """Return a hash of the graphs."""
         graphs = hashlib.sha256()
         for path in (self.directory / CONTEXT_FILE, self.directory / COMPLETION_FILE):

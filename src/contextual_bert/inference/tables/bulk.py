@@ -43,6 +43,7 @@ COLUMNS = pa.schema(
         ("reason", pa.string()),
     ]
 )
+IS_NEW = pa.field("is_new", pa.list_(pa.bool_()))  # of each candidate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,19 +91,14 @@ class BulkSettings:
                 place, allowed = QueryPlace((name,)), did_you_mean(name, known)
                 raise UnknownNameError(f"unknown key {name!r} in the constraints", place=place, allowed=allowed)
         read_request({"items": [], **self.constraints}, row=0)
-        clashing = [name for name in (*self.group_by, *self.keep) if name in COLUMNS.names]
-        if clashing:
-            raise SchemaError(
-                "is a column of the output, too",
-                place=SettingPlace("keep"),
-                value=clashing[0],
-                fix="Rename the table's column.",
-            )
+        check_kept((*self.group_by, *self.keep), COLUMNS)
         object.__setattr__(self, "keep", tuple(dict.fromkeys((*self.group_by, *self.keep))))
 
 
 class TableCompleter:
     """Rows of a table in, a row a blank out.
+
+    Of a run whose items have features, the column ``is_new`` says of each candidate whether no set of training held it.
 
     Args:
         pipeline: the model, or its run directory.
@@ -127,6 +123,7 @@ class TableCompleter:
         is_loaded = isinstance(pipeline, BaseCompletionPipeline)
         self.pipeline = pipeline if is_loaded else inference.CompletionPipeline.from_pretrained(pipeline)
         self.settings = settled(settings, self.pipeline)
+        self.columns = columns_of(self.pipeline)
 
     def reads(self, table: pa.Table) -> list[str]:
         """The columns of a table that make a difference to its proposals, as they stand in it."""
@@ -158,7 +155,7 @@ class TableCompleter:
                 for number, (items, constraints) in zip(numbers, rows, strict=True)
             ]
         context = processor.encode_columns(table)
-        found: dict[str, list[Any]] = {name: [] for name in COLUMNS.names}
+        found: dict[str, list[Any]] = {name: [] for name in self.columns.names}
         places: list[int] = []  # of each proposal's row in the table
         for start in range(0, len(requests), settings.batch_size):
             batch = slice(start, start + settings.batch_size)
@@ -177,9 +174,11 @@ class TableCompleter:
                     found[ROW].append(numbers[place])
                     found["candidates"].append([candidate["item"] for candidate in slot["candidates"]])
                     found["probabilities"].append([candidate["probability"] for candidate in slot["candidates"]])
+                    if IS_NEW.name in found:
+                        found[IS_NEW.name].append([candidate.get(IS_NEW.name) for candidate in slot["candidates"]])
                     for name in ("position", "num_permitted", "excluded_probability", "reason"):
                         found[name].append(slot[name])
-        completed = pa.table(found, schema=COLUMNS)
+        completed = pa.table(found, schema=self.columns)
         kept = spelt_columns(table, settings.keep).take(pa.array(places, pa.int64()))
         for name in reversed(settings.keep):
             completed = completed.add_column(0, kept.schema.field(name), kept.column(name))
@@ -201,8 +200,29 @@ class TableCompleter:
 
 
 def settled(settings: BulkSettings, pipeline: BaseCompletionPipeline) -> BulkSettings:
-    """The same settings, with the separator of the run where they name none."""
+    """The same settings, with the separator of the run where they name none.
+
+    Raises:
+        SchemaError: a column to keep that has the name of one that is written.
+    """
+    check_kept(settings.keep, columns_of(pipeline))
     return replace(settings, separator=settings.separator or pipeline.sets.separator)
+
+
+def columns_of(pipeline: BaseCompletionPipeline) -> pa.Schema:
+    """Return the columns of the completions of a table, without those that are kept of it."""
+    return COLUMNS if pipeline.is_new is None else COLUMNS.append(IS_NEW)
+
+
+def check_kept(names: Sequence[str], columns: pa.Schema) -> None:
+    """Raise SchemaError for a column to keep that has the name of one that is written."""
+    if clashing := [name for name in names if name in columns.names]:
+        raise SchemaError(
+            "is a column of the output, too",
+            place=SettingPlace("keep"),
+            value=clashing[0],
+            fix="Rename the table's column.",
+        )
 
 
 def constraint_of(name: str, value: Any, separator: str | None) -> Any:

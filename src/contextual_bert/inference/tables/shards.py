@@ -295,6 +295,12 @@ def unknown_lines(table: pa.Table, pipeline: BaseCompletionPipeline, settings: B
     if num_unknown:
         items = f"{num_unknown:,} of {counted(len(names), 'item')}"
         lines.append(f"{items} {agreeing('are', num_unknown)} unknown to the model")
+    if pipeline.is_new is not None:
+        new = pipeline.processor.items.array.filter(pa.array(pipeline.is_new[len(pipeline.processor.items.reserved) :]))
+        num_new = pc.sum(pc.is_in(names, value_set=new)).as_py() or 0
+        if num_new:
+            items = f"{num_new:,} of {counted(len(names), 'item')}"
+            lines.append(f"{items} {agreeing('are', num_new)} new to the model, and read by features alone")
     lines += unlike_training(column, lists, pipeline)
     taken = [name for name in constraint_keys() if name in table.column_names and name not in context_columns(pipeline)]
     if taken:
