@@ -30,6 +30,7 @@ from .plots import plot_comparison, plot_importance, plot_recall, plot_reliabili
 from .report import EvaluationSettings, Report, evaluate_scores
 from .scores import Predictions, Scores, summarise
 from .segments import Segment
+from .set_predictions import SetPredictions
 from .study import Study
 from .study_files import write_study
 from .study_plots import (
@@ -74,6 +75,7 @@ __all__ = [
     "Scores",
     "SeedMean",
     "Segment",
+    "SetPredictions",
     "Study",
     "Unscored",
     "bootstrap",

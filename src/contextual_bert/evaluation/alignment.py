@@ -18,6 +18,7 @@ from contextual_bert.evaluation.label_predictions import LabelPredictions
 from contextual_bert.evaluation.measures import check_clusters
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.scores import Predictions, Scores
+from contextual_bert.evaluation.set_predictions import SetPredictions
 
 Role = Literal["method", "control", "baseline", "oracle"]
 
@@ -122,6 +123,9 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
                 fix="Compare runs on labels with each other, and runs on answers with each other.",
             )
         return
+    if isinstance(own, SetPredictions) or isinstance(others, SetPredictions):
+        _check_sets(run, own, first, others)
+        return
     if own.names != others.names:
         raise DataError(f"{place(run)} has the labels {own.names}, {place(first)} {others.names}", fix=_SAME_ROWS)
     if _are_grades(own) != _are_grades(others):
@@ -136,6 +140,19 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
         where = f"example {own.example_id[row]}"
         where += f", position {own.position[row]}" if isinstance(own, LabelPredictions) else ""
         raise DataError(f"in {place(run)} {here!r} is true for {where}, in {place(first)} {there!r}", fix=_SAME_ROWS)
+
+
+def _check_sets(run: Run, own: Predictions, first: Run, others: Predictions) -> None:
+    """Raise DataError unless two runs have sets of the same sizes, and the same histories behind them."""
+    if not isinstance(own, SetPredictions) or not isinstance(others, SetPredictions):
+        return
+    is_same = own.has_truth_of(others)
+    if not is_same.all():
+        row = int(is_same.argmin())
+        raise DataError(
+            f"{place(run)} and {place(first)} do not have the same set or history for example {own.example_id[row]}",
+            fix=_SAME_ROWS,
+        )
 
 
 def _are_grades(predictions: Predictions) -> bool:

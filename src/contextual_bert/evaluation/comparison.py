@@ -36,6 +36,7 @@ from contextual_bert.evaluation.metrics import (
     CROSS_ENTROPY,
     ENTITY_F1,
     PREDICTION_METRICS,
+    is_of_sets,
     main_metric,
     metric_of,
     notes_about,
@@ -43,7 +44,7 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.paired_runs import PairedRuns
-from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
+from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, coverages, rows_in_words
 from contextual_bert.evaluation.scores import expected_calibration_error, recall_curve
 from contextual_bert.evaluation.segments import group_by_value
 from contextual_bert.evaluation.serialization import JsonText
@@ -82,7 +83,7 @@ class ComparisonRow:
 
 
 def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the metrics of one table each: those of predictions, and those of the loss and the ranks.
+    """Return the metrics of one table each: of predictions, of whole sets, of parts of them, of the loss and the ranks.
 
     Returns:
         Ending of the title and keys of each table.
@@ -92,8 +93,16 @@ def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
         [('', ('accuracy_percent',)), (': loss and ranks', ('cross_entropy_nats',))]
     """
     predicted = tuple(key for key in keys if key in PREDICTION_METRICS)
-    ranked = tuple(key for key in keys if key not in PREDICTION_METRICS)
-    found = (("", predicted), (": loss and ranks" if predicted else "", ranked))
+    of_sets = tuple(key for key in keys if key.startswith("set_"))
+    apart = tuple(key for key in keys if is_of_sets(key) and key not in of_sets)
+    ranked = tuple(key for key in keys if key not in (*predicted, *of_sets, *apart))
+    first = predicted or of_sets
+    found = (
+        ("", predicted),
+        (": whole sets", of_sets),
+        (": repeated and new items, lists", apart),
+        (": loss and ranks" if first else "", ranked),
+    )
     return [(ending, chosen) for ending, chosen in found if chosen]
 
 
@@ -370,6 +379,8 @@ def comparison_of(
     kept, _ = usable_ks(settings.ks, paired.num_items)
     keys = tuple(paired.metrics[0])
     errors = [expected_calibration_error(each, num_bins=settings.num_bins) for each in scores]
+    set_ks, _ = usable_ks(settings.set_ks, paired.num_items)
+    covered = [coverages(each, set_ks) for each in scores]
     curves = [recall_curve(each, largest_k=max(kept, default=1)) for each in scores]
     differences = adjusted_for_many(
         {
@@ -386,6 +397,7 @@ def comparison_of(
             seeds=tuple(runs[run].seed for run in members),
             metrics={
                 **{key: paired.over_seeds(members, key).mean for key in keys},
+                **{key: seed_mean([covered[run][key] for run in members]) for key in covered[members[0]]},
                 CALIBRATION_ERROR: seed_mean([errors[run] for run in members]),
             },
             intervals={key: paired.interval(name, key) for key in keys},

@@ -20,6 +20,8 @@ from contextual_bert.errors import ConfigurationError, DataError
 Range = tuple[float, float]  # the smallest and the largest value
 # Weights of one block of resamples stay near 16 MiB.
 _BLOCK_CELLS = 2**21
+# Quantiles of fewer are noise.
+_FEWEST_RESAMPLES = 100
 # A difference of this share of the largest one is none: it is what float64 leaves of equal numbers.
 _ROUNDING = 1e-9
 
@@ -141,7 +143,7 @@ class ClusterBootstrap:
     """
 
     def __init__(self, clusters: ArrayLike, *, num_resamples: int = 2000, seed: int = 0) -> None:
-        if num_resamples < 100:
+        if num_resamples < _FEWEST_RESAMPLES:
             raise ConfigurationError(
                 "is not allowed", setting="num_resamples", value=num_resamples, fix="Give at least 100, better 2000."
             )
@@ -187,10 +189,11 @@ class ClusterBootstrap:
     ) -> Interval:
         """The percentile interval of a statistic whose value in each resample is given.
 
-        A share that is none or all (the ends of `within`) in every resample is not certain: see `bounded`.
+        A share that is none or all (the ends of `within`) in every resample is not certain: see `bounded`. A resample
+        without any row that the statistic is about has NaN and is left out; the rest must be 100.
         """
-        tail = _tail(level)
-        if self.num_clusters < 2:
+        tail, replicates = _tail(level), replicates[~np.isnan(replicates)]
+        if self.num_clusters < 2 or len(replicates) < _FEWEST_RESAMPLES:
             return Interval(value, math.nan, math.nan, math.nan, self.num_rows, self.num_clusters)
         low, high = np.quantile(replicates, [tail, 1 - tail]).tolist()
         found = Interval(value, low, high, float(replicates.std(ddof=1)), self.num_rows, self.num_clusters)
@@ -201,6 +204,9 @@ class ClusterBootstrap:
 
         No p-value is below 2^(1 - clusters): an exact test, which turns the signs of the clusters, gives no less.
         """
+        replicates = replicates[~np.isnan(replicates)]
+        if len(replicates) < _FEWEST_RESAMPLES:
+            return Difference(self.interval(value, replicates, level=level), math.nan)
         # A mean over three seeds leaves 1e-14 where there is no difference: it must not count for one side.
         replicates = np.where(np.abs(replicates) <= _ROUNDING * np.abs(replicates).max(), 0.0, replicates)
         below, above = int((replicates <= 0).sum()), int((replicates >= 0).sum())

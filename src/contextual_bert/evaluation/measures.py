@@ -15,6 +15,7 @@ from contextual_bert.evaluation.intervals import ClusterBootstrap
 from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.scores import Scores, row_values
+from contextual_bert.evaluation.set_predictions import SetPredictions
 
 NEEDS_SEQEVAL = (
     "Predicted tags are not measured: entity F1 needs seqeval. Install it: pip install 'contextual-bert[text]'."
@@ -27,7 +28,7 @@ class Measures(NamedTuple):
     Shapes: rows (n,); columns (n, columns).
 
     Args:
-        rows: number of the scored row that each stands for; of an answer the first row of its question.
+        rows: number of the scored row that each stands for; of an answer, or a whole set, its first row.
         columns: one value a row.
         metrics: means of the columns -> key -> metric, for each of the leading axes.
     """
@@ -49,12 +50,13 @@ class Measures(NamedTuple):
         return places
 
 
-def measures_of(scores: Scores, ks: Sequence[int]) -> list[Measures]:
+def measures_of(scores: Scores, ks: Sequence[int], *, set_ks: Sequence[int] = ()) -> list[Measures]:
     """Return the measures of the predictions, where there are some, and those of the ranks.
 
     Args:
         scores: in any order.
         ks: of recall.
+        set_ks: of the metrics of whole sets.
 
     Example:
         >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
@@ -74,6 +76,11 @@ def measures_of(scores: Scores, ks: Sequence[int]) -> list[Measures]:
         return [ranks]
     if isinstance(predictions, LabelPredictions):
         return [label_measures(predictions), ranks]
+    if isinstance(predictions, SetPredictions):
+        if not set_ks:
+            return [ranks]
+        found = predictions.measure(scores.num_better, scores.num_tied, set_ks)
+        return [Measures(predictions.firsts(), found.columns, found.metrics), ranks]
     ids, firsts = np.unique(scores.example_id, return_index=True)
     rows = firsts[np.searchsorted(ids, predictions.example_id)]
     return [Measures(rows, predictions.columns(), predictions.metrics), ranks]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 
 DEFAULT_KS = (1, 5, 20, 250)
+SET_KS = (10, 20)  # those of the literature on next baskets
 CROSS_ENTROPY = "cross_entropy_nats"
 RECIPROCAL_RANK = "mean_reciprocal_rank"
 CALIBRATION_ERROR = "expected_calibration_error"
@@ -27,6 +28,9 @@ ENTITY_RECALL = "entity_recall_percent"
 ENTITY_F1 = "entity_f1_percent"
 EXACT_MATCH = "exact_match_percent"
 ANSWER_F1 = "answer_f1_percent"
+# Of sets that were hidden as a whole: which of their true items, and what is measured -> label.
+_OF_WHICH = {"set": "", "repeated": " of repeated items", "new": " of new items"}
+_OF_SETS = {"recall": "recall", "ndcg": "NDCG", "hit_rate": "PHR", "map": "MAP"}
 # The first of these that a task has is what its rows are judged by.
 MAIN_METRICS = (ENTITY_F1, ANSWER_F1, ACCURACY, CROSS_ENTROPY)
 
@@ -41,6 +45,7 @@ class Metric:
         digits: printed behind the point.
         is_higher_better: direction.
         about: sentence below the tables that have the metric; empty where every reader knows it.
+        is_detail: it has no column in the tables of segments.
     """
 
     key: str
@@ -49,6 +54,7 @@ class Metric:
     digits: int
     is_higher_better: bool
     about: str = ""
+    is_detail: bool = False
 
     @property
     def heading(self) -> str:
@@ -85,6 +91,18 @@ _OF_ENTITIES = "An entity counts where its type and both ends are right, over al
 _OF_ANSWERS = (
     "Exact match and F1: of the words of an answer, without case, punctuation and articles, as for SQuAD. A text "
     "without an answer is right or wrong."
+)
+_OF_WHOLE_SETS = (
+    "Set metrics: the whole set is hidden, and all its items are ranked at once; means over sets. PHR: percent of sets "
+    "with at least one hit among the first k. NDCG is divided by the ideal of the whole set, MAP by the smaller of k "
+    "and its size. What the vocabulary does not know counts as a miss."
+)
+_OF_APART = (
+    "Repeated items are those of the customer's history, new items all others. Each is measured over the sets with one."
+)
+_OF_LISTS = (
+    "Novelty: mean of -log2 of the share that a proposed item has of the training part. Coverage: percent of all items "
+    "that were proposed to anybody."
 )
 _METRICS = {
     metric.key: metric
@@ -144,6 +162,61 @@ def recall_key(k: int) -> str:
     return f"recall_at_{k}_percent"
 
 
+def set_metric_key(name: str, k: int, *, which: str = "set") -> str:
+    """Return the key of a metric of whole sets.
+
+    Args:
+        name: "recall", "ndcg", "hit_rate" or "map".
+        k: how many items are proposed.
+        which: "set" for all true items, or "repeated" or "new".
+
+    Example:
+        >>> set_metric_key("ndcg", 10), set_metric_key("recall", 10, which="new")
+        ('set_ndcg_at_10_percent', 'new_recall_at_10_percent')
+    """
+    return f"{which}_{name}_at_{k}_percent"
+
+
+def novelty_key(k: int) -> str:
+    """Return the key of the novelty of the first k proposed items."""
+    return f"novelty_at_{k}_bits"
+
+
+def coverage_key(k: int) -> str:
+    """Return the key of the coverage of the first k proposed items."""
+    return f"coverage_at_{k}_percent"
+
+
+def is_of_sets(key: str) -> bool:
+    """Return True for a metric of sets that were hidden as a whole.
+
+    Example:
+        >>> is_of_sets("set_recall_at_10_percent"), is_of_sets("recall_at_10_percent")
+        (True, False)
+    """
+    return _set_metric(key) is not None
+
+
+def is_coverage(key: str) -> bool:
+    """Return True for a coverage, which is no mean over sets and has no interval."""
+    return re.fullmatch(r"coverage_at_[1-9]\d*_percent", key) is not None
+
+
+def _set_metric(key: str) -> Metric | None:
+    """Return the description of a metric of whole sets, None for another key."""
+    found = re.fullmatch(r"([a-z]+)_(recall|ndcg|hit_rate|map)_at_([1-9]\d*)_percent", key)
+    if found is not None and found[1] in _OF_WHICH:
+        which, name, k = found.groups()
+        about, is_apart = (_OF_WHOLE_SETS, False) if which == "set" else (_OF_APART, True)
+        label = f"{'set ' if name == 'recall' and not is_apart else ''}{_OF_SETS[name]}@{k}{_OF_WHICH[which]}"
+        return Metric(key, label, "%", 2, True, about, is_detail=is_apart or name == "map")
+    if re.fullmatch(r"novelty_at_[1-9]\d*_bits", key):
+        return Metric(key, f"novelty@{key.split('_')[2]}", "bits", 2, True, _OF_LISTS, is_detail=True)
+    if is_coverage(key):
+        return Metric(key, f"coverage@{key.split('_')[2]}", "%", 2, True, _OF_LISTS, is_detail=True)
+    return None
+
+
 def metric_of(key: str) -> Metric:
     """The description of a metric key.
 
@@ -153,10 +226,13 @@ def metric_of(key: str) -> Metric:
     """
     if key in _METRICS:
         return _METRICS[key]
+    if (of_sets := _set_metric(key)) is not None:
+        return of_sets
     k = key.removeprefix("recall_at_").removesuffix("_percent")
     if not k.isdigit() or key != recall_key(int(k)):
         raise UnknownNameError(
-            f"Unknown metric {key!r}", allowed=f"Known: recall_at_<k>_percent, {', '.join(_METRICS)}."
+            f"Unknown metric {key!r}",
+            allowed=f"Known: recall_at_<k>_percent, set_recall_at_<k>_percent, {', '.join(_METRICS)}.",
         )
     return Metric(key, f"recall@{k}", "%", 2, True)
 
@@ -164,24 +240,32 @@ def metric_of(key: str) -> Metric:
 def metric_key(name: str) -> str:
     """Return the key of a metric by its short name, such as "accuracy", "mrr" or "recall@5"; other names as they are.
 
+    "ndcg@10", "phr@10", "map@10" and "set_recall@10" are of whole sets.
+
     Example:
-        >>> metric_key("accuracy"), metric_key("eval_recall@5"), metric_key("loss")
-        ('accuracy_percent', 'recall_at_5_percent', 'loss')
+        >>> metric_key("accuracy"), metric_key("eval_recall@5"), metric_key("loss"), metric_key("ndcg@10")
+        ('accuracy_percent', 'recall_at_5_percent', 'loss', 'set_ndcg_at_10_percent')
     """
     short = name.removeprefix("eval_")
     if short in _SHORT_NAMES:
         return _SHORT_NAMES[short]
-    found = re.fullmatch(r"recall(?:@|_at_)(\d+)", short)
-    return recall_key(int(found[1])) if found else name
+    found = re.fullmatch(r"(set_)?(recall|ndcg|phr|map)(?:@|_at_)(\d+)", short)
+    if found is None:
+        return name
+    own, k = {"phr": "hit_rate"}.get(found[2], found[2]), int(found[3])
+    return recall_key(k) if own == "recall" and not found[1] else set_metric_key(own, k)
 
 
 def main_metric(keys: Collection[str]) -> str:
-    """Return the key of the metric that rows with these metrics are judged by.
+    """Return the key of the metric that rows with these metrics are judged by; of whole sets the first NDCG.
 
     Example:
         >>> main_metric(["cross_entropy_nats", "accuracy_percent"])
         'accuracy_percent'
     """
+    of_sets = [key for key in keys if key.startswith("set_ndcg_at_")]
+    if of_sets:
+        return of_sets[0]
     return next(key for key in MAIN_METRICS if key in keys)
 
 

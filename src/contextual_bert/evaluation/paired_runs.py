@@ -64,7 +64,8 @@ class PairedRuns:
         self.draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
         kept, _ = usable_ks(settings.ks, num_items)
         # One list a run; the first measures are those of the metric that runs are judged by.
-        self.measures: list[list[Measures]] = [measures_of(each, kept) for each in self.scores]
+        set_ks, _ = usable_ks(settings.set_ks, num_items)
+        self.measures: list[list[Measures]] = [measures_of(each, kept, set_ks=set_ks) for each in self.scores]
         self.metrics: list[dict[str, float]] = [
             {key: value for each in own for key, value in each.exact().items()} for own in self.measures
         ]

@@ -35,6 +35,9 @@ from contextual_bert.evaluation.metrics import (
     CROSS_ENTROPY,
     DEFAULT_KS,
     ENTITY_F1,
+    SET_KS,
+    coverage_key,
+    is_coverage,
     main_metric,
     metric_of,
     notes_about,
@@ -44,6 +47,7 @@ from contextual_bert.evaluation.metrics import (
 from contextual_bert.evaluation.scores import Scores, recall_curve
 from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_by_value, worst_segment
 from contextual_bert.evaluation.serialization import JsonText
+from contextual_bert.evaluation.set_predictions import SetPredictions
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
@@ -66,6 +70,7 @@ class EvaluationSettings:
     """Settings for evaluating ranks: ks of recall, bootstrap, calibration bins, small segments, names of rows and
     clusters.
 
+    ``set_ks``: of the metrics of sets that were hidden as a whole.
     ``min_cell_clusters``: a value of fewer customers has no segment of its own, for it would be about single people.
     """
 
@@ -80,9 +85,11 @@ class EvaluationSettings:
     row_name: str = "masked position"
     set_name: str = "set"
     choice_name: str = "item"
+    set_ks: tuple[int, ...] = SET_KS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ks", usable_ks(self.ks, None)[0])
+        for name in ("ks", "set_ks"):
+            object.__setattr__(self, name, usable_ks(getattr(self, name), None)[0])
         check_bootstrap(num_resamples=self.num_resamples, level=self.level)
         for name in ("num_bins", "min_segment_clusters", "min_cell_clusters"):
             if (value := getattr(self, name)) < 1:
@@ -239,7 +246,7 @@ class Report(JsonText):
 
     def tables(self, num_segments: int | None = None) -> list[Table]:
         """Return the metrics, the classes, the recall over all items and the segments, where there are some."""
-        rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
+        rows = [(metric_of(key).heading, _value_cell(key, value)) for key, value in self.metrics.items()]
         heading = f"value [{100 * self.settings.level:g}% interval]"
         tables = [Table("Metrics", ("metric", heading), tuple(rows))]
         if self.classes:
@@ -290,6 +297,11 @@ class Report(JsonText):
         return [each for each in self.segments if not each.is_small or num_values[each.feature] <= MANY_VALUES]
 
 
+def _value_cell(key: str, value: Interval) -> str:
+    metric = metric_of(key)
+    return number_cell(value.value, f".{metric.digits}f") if is_coverage(key) else interval_cell(value, metric)
+
+
 def segment_cell(segment: Segment, key: str) -> str:
     """Return a metric of a segment for people: with its interval where one is known, a dash where it has none."""
     interval = segment.metrics.get(key)
@@ -310,6 +322,8 @@ def default_settings(scores: Scores) -> EvaluationSettings:
     predictions = scores.predictions
     if predictions is None:
         return EvaluationSettings()
+    if isinstance(predictions, SetPredictions):
+        return EvaluationSettings(row_name="hidden item")
     if isinstance(predictions, LabelPredictions):
         return EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
     return EvaluationSettings(ks=(1,), row_name="answer end", set_name="question", choice_name="place")
@@ -352,7 +366,8 @@ def evaluate_scores(
         labels[COLD_FEATURE] = _cold_labels(cold_customers, labels, len(scores))
     draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
     kept, _ = usable_ks(settings.ks, num_items)
-    measures = measures_of(scores, kept)
+    set_ks, _ = usable_ks(settings.set_ks, num_items)
+    measures = measures_of(scores, kept, set_ks=set_ks)
     metrics: dict[str, Interval] = {}
     for each in measures:
         [replicates] = resampled([each], draws)
@@ -360,6 +375,7 @@ def evaluate_scores(
             key: draws.interval(value, replicates[key], level=settings.level, within=metric_of(key).range(num_items))
             for key, value in each.exact().items()
         }
+    metrics |= {key: _without_interval(value, draws) for key, value in coverages(scores, set_ks).items()}
     calibration = calibrate(scores, clusters=codes, draws=draws, num_bins=settings.num_bins, level=settings.level)
     groups, num_suppressed = group_by_value(scores, labels, clusters=codes, cells=settings.cells)
     found = evaluate_segments(
@@ -387,6 +403,19 @@ def evaluate_scores(
         classes=classes_of(scores),
         left_out=() if can_measure_predictions(scores) else (NEEDS_SEQEVAL,),
     )
+
+
+def coverages(scores: Scores, set_ks: Sequence[int]) -> dict[str, float]:
+    """Return the coverage of the lists that were proposed, at each k; nothing where none were kept."""
+    if not isinstance(scores.predictions, SetPredictions):
+        return {}
+    found = {coverage_key(k): scores.predictions.coverage(k) for k in set_ks}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _without_interval(value: float, draws: ClusterBootstrap) -> Interval:
+    """A number of all clusters together, such as a coverage, which grows with their number."""
+    return Interval(value, np.nan, np.nan, np.nan, draws.num_rows, draws.num_clusters)
 
 
 def _asked(

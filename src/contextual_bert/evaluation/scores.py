@@ -27,10 +27,11 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.number_columns import reject, set_columns
+from contextual_bert.evaluation.set_predictions import SetPredictions
 
 # bf16 scorers sum their probabilities in float32: a hair above one is rounding, more is a wrong scorer.
 _ROUNDING = 1e-3
-Predictions = LabelPredictions | AnswerPredictions
+Predictions = LabelPredictions | AnswerPredictions | SetPredictions
 _COLUMNS = ("example_id", "position", "log_probability", "num_better", "num_tied", "confidence")
 
 
@@ -52,8 +53,8 @@ class Scores:
         num_better: items with a strictly higher score than the target.
         num_tied: items with the target's score, the target included: at least 1.
         confidence: the probability of the best-scored item.
-        predictions: the label predicted for each of these rows, or the answer to each question; None for sets and
-            hidden words, which are judged by ranks.
+        predictions: the label predicted for each of these rows, the answer to each question, or the sets that were
+            hidden as a whole; None for items and words that were hidden one at a time, which are judged by ranks.
         num_unknown_targets: positions that are not here, for their item is unknown to the vocabulary and has no rank.
         num_possible: positions from which these were drawn; None where all were scored.
 
@@ -117,7 +118,7 @@ class Scores:
         """Return the rows that a boolean mask or an array of row numbers names, with their predictions."""
         columns = [getattr(self, name)[mask] for name in _COLUMNS]
         predictions = self.predictions
-        if isinstance(predictions, LabelPredictions):
+        if isinstance(predictions, LabelPredictions | SetPredictions):
             predictions = predictions.select(mask)
         elif predictions is not None:
             predictions = predictions.select(np.isin(predictions.example_id, columns[0]))
@@ -172,12 +173,15 @@ class Scores:
 def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
     labels = [part for part in parts if isinstance(part, LabelPredictions)]
     answers = [part for part in parts if isinstance(part, AnswerPredictions)]
-    if not labels and not answers:
+    sets = [part for part in parts if isinstance(part, SetPredictions)]
+    if not labels and not answers and not sets:
         return None
     if len(labels) == len(parts):
         return LabelPredictions.concatenate(labels)
     if len(answers) == len(parts):
         return AnswerPredictions.concatenate(answers)
+    if len(sets) == len(parts):
+        return SetPredictions.concatenate(sets)
     raise ConfigurationError("The parts have predictions of different kinds", fix="Concatenate scores of one kind.")
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.evaluation.intervals import Interval, bounded, cluster_intervals
 from contextual_bert.evaluation.measures import Measures, check_columns, splits_examples
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY, MACRO_F1, recall_key
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, MACRO_F1, metric_of, recall_key
 from contextual_bert.evaluation.scores import Scores, expected_recall
 from contextual_bert.nouns import agreeing, counted
 
@@ -130,7 +130,7 @@ def evaluate_segments(
             inside = places[group.rows]
             unknown = (math.nan, math.nan, math.nan, num_rows, num_clusters)
             exact = predicted.exact(inside[inside >= 0])
-            chosen = {key: Interval(value, *unknown) for key, value in exact.items()}
+            chosen = {key: Interval(value, *unknown) for key, value in exact.items() if not metric_of(key).is_detail}
             if MACRO_F1 in chosen and len(np.unique(predictions.true[inside])) == 1:
                 del chosen[MACRO_F1]  # a mean over classes says nothing of rows of one
         is_small = num_clusters < min_clusters

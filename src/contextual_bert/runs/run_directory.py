@@ -32,6 +32,7 @@ from contextual_bert.evaluation import (
     Report,
     Run,
     Scores,
+    SetPredictions,
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.inference.saved_files import RECORD_FILE, check_run, holds_baseline
@@ -277,6 +278,8 @@ def load_scores(path: Path) -> tuple[Scores, np.ndarray | None]:
 def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Predictions | None:
     if not columns:
         return None
+    if "set_size" in columns:
+        return SetPredictions(**columns)
     if "names" not in said:
         return AnswerPredictions(**columns)
     return LabelPredictions(**columns, names=tuple(said["names"]), is_ordinal=bool(said["is_ordinal"]))

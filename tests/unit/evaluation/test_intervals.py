@@ -232,3 +232,15 @@ def test_the_mean_reciprocal_rank_ends_where_the_last_of_all_is():
         assert mean_rank.value == value
         assert mean_rank.low == pytest.approx((1 + recall.low / 100) / 2)
         assert mean_rank.high == pytest.approx((1 + recall.high / 100) / 2)
+
+
+def test_resamples_without_a_row_of_the_statistic_are_left_out():
+    draws = ClusterBootstrap(np.arange(30), num_resamples=300, seed=0)
+    replicates = np.linspace(0.0, 1.0, 300)
+    holes = np.concatenate([np.full(100, np.nan), replicates[:200]])
+    known = draws.interval(0.3, replicates[:200])
+    assert draws.interval(0.3, holes) == known
+    assert draws.difference(0.3, holes).p_value == draws.difference(0.3, replicates[:200]).p_value
+    almost_none = np.concatenate([np.full(250, np.nan), replicates[:50]])
+    assert np.isnan(draws.interval(0.3, almost_none).low)
+    assert np.isnan(draws.difference(0.3, almost_none).p_value)
