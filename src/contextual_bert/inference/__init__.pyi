@@ -34,7 +34,8 @@ from .pipeline import CompletionPipeline
 from .query_schema import Condition
 from .saved import load_text_model
 from .scoring import Scorer, score
-from .similar_items import SimilarAnswer, SimilarItem, similar_items
+from .similar_items import similar_items
+from .similar_queries import SimilarAnswer, SimilarItem
 from .tables import (
     BulkReport,
     BulkSettings,

@@ -41,13 +41,14 @@ def missing_capabilities(pipeline: Pipeline) -> dict[str, str | None]:
         >>> from contextual_bert.testing import miniature_model, miniature_processor
         >>> pipeline = CompletionPipeline(miniature_model("concat", field_dropout=0.2), miniature_processor())
         >>> [name for name, reason in missing_capabilities(pipeline).items() if reason is None]
-        ['complete_jointly', 'explain', 'context']
+        ['complete_jointly', 'explain', 'similar', 'context']
     """
     config = pipeline.model.config
     no_context = f"This model was trained with conditioning={config.conditioning!r} and reads no context."
     return {
         "complete_jointly": pipeline.no_logits,
         "explain": why_no_explanation(pipeline),
+        "similar": pipeline.no_logits,
         "guidance": pipeline.no_logits or why_no_guidance(pipeline.model),
         "context": no_context if not config.layout else None,
     }

@@ -7,65 +7,30 @@ model's own probabilities of a first item are weighed with the similarity. Not i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
-from contextual_bert.context import canonical
-from contextual_bert.errors import ConfigurationError, DataError, QueryError, UnknownNameError, did_you_mean
+from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.inference.completion_answers import new_item_notes
-from contextual_bert.inference.constraints import Permitted, known_keys
+from contextual_bert.inference.constraints import Permitted
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.queries import (
-    MASK,
-    Request,
-    check_count,
-    check_is_query,
-    check_queries,
-    encode_contexts,
-    read_request,
-)
+from contextual_bert.inference.queries import MASK, Request, check_count, check_queries, encode_contexts
 from contextual_bert.inference.scoring import nonfinite_error
+from contextual_bert.inference.similar_queries import (
+    QUERY,
+    SIMILARITY_WEIGHT,
+    SimilarAnswer,
+    SimilarItem,
+    SimilarRequest,
+    check_similarity_weight,
+    read_similar_request,
+)
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.places import QueryPlace
-
-SIMILARITY_WEIGHT = 16.0  # an item as near as can be is favoured by so many nats over one that has nothing in common
-LARGEST_WEIGHT = 1000
-QUERY = 'Give {"item": "coat-17", "context": {...}}, or a list of such queries.'
-_OF_SETS = ("items", "locked", "repeats")  # keys of a query that are about a set
-
-
-class SimilarItem(TypedDict):
-    """A neighbour of an item.
-
-    ``similarity``: cosine of the input vectors, less their mean; 1 for the same direction. ``probability``: where a
-    context is given, that of the formula of ``similar_items``, among the permitted items. ``is_new``: as in a
-    ``Candidate``.
-    """
-
-    item: str
-    similarity: float
-    probability: NotRequired[float]
-    is_new: NotRequired[bool]
-
-
-class SimilarAnswer(TypedDict):
-    """Neighbours of an item, best first.
-
-    ``num_permitted``, ``removed`` and ``reason``: as those of a ``Slot``; the rest as in ``Answer``.
-    """
-
-    item: str
-    similar: list[SimilarItem]
-    num_permitted: int
-    removed: dict[str, int]
-    reason: str | None
-    unknown_context: dict[str, list[str]]
-    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -81,7 +46,7 @@ class _Asked:
 
 def similar_items(
     pipeline: CompletionPipeline,
-    queries: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    queries: Mapping[str, Any] | Sequence[Mapping[str, Any] | SimilarRequest],
     *,
     top_k: int = 10,
     similarity_weight: float = SIMILARITY_WEIGHT,
@@ -117,11 +82,9 @@ def similar_items(
     """
     for name, value in (("top_k", top_k), ("batch_size", batch_size)):
         check_count(name, value)
-    if isinstance(similarity_weight, bool) or not 0 <= similarity_weight <= LARGEST_WEIGHT:
-        fix = f"Give a number from 0 to {LARGEST_WEIGHT}."
-        raise ConfigurationError("is not allowed", setting="similarity_weight", value=similarity_weight, fix=fix)
+    check_similarity_weight(similarity_weight)
     is_one = isinstance(queries, Mapping)
-    given: Sequence[Mapping[str, Any]] = [queries] if is_one else check_queries(queries, fix=QUERY)
+    given: Sequence[Mapping[str, Any] | SimilarRequest] = [queries] if is_one else check_queries(queries, fix=QUERY)
     asked = [_read(pipeline, query, row=row) for row, query in enumerate(given)]
     context = encode_contexts([each.request for each in asked], pipeline.processor)
     about = ContextNotes(context, pipeline.processor.schema, pipeline.model)
@@ -165,24 +128,10 @@ def item_directions(model: ContextualBertForMaskedLM) -> Tensor:
     return torch.nn.functional.normalize(centred, dim=1)
 
 
-def _read(pipeline: CompletionPipeline, query: Mapping[str, Any], *, row: int) -> _Asked:
+def _read(pipeline: CompletionPipeline, query: Mapping[str, Any] | SimilarRequest, *, row: int) -> _Asked:
     """Return the item of a query, and which others may be named."""
-    check_is_query(query, row=row, fix=QUERY)
-    allowed = [*("item",), *(key for key in known_keys() if key not in _OF_SETS)]
-    for key in query:
-        if key not in allowed:
-            raise UnknownNameError(
-                f"unknown key {key!r:.80}",
-                place=QueryPlace((row, str(key))),
-                value=query[key],
-                allowed=did_you_mean(str(key), allowed),
-            )
-    if query.get("item") is None:
-        raise QueryError("no item is named", location=(row, "item"), fix=QUERY)
-    try:
-        item = canonical(query["item"])
-    except DataError as error:
-        raise QueryError(error.problem, location=(row, "item"), value=query["item"], fix=QUERY) from None
+    read = read_similar_request(query, row=row)
+    item, request = read.item, read.request
     index = pipeline.processor.items.id_of_value(item)
     if index is None:
         raise UnknownNameError(
@@ -191,11 +140,9 @@ def _read(pipeline: CompletionPipeline, query: Mapping[str, Any], *, row: int) -
             value=item,
             allowed=did_you_mean(item, pipeline.processor.items.values, label="Items"),
         )
-    others = {key: value for key, value in query.items() if key != "item"}
-    request = read_request({**others, "items": [item, MASK]}, row=row)
-    permitted = pipeline.permitted(replace(request, given=query), row=row)
-    has_context = query.get("context") is not None and bool(pipeline.model.config.reads_context)
-    return _Asked(item, index, replace(request, items=[MASK], given=query), permitted, has_context)
+    permitted = pipeline.permitted(request, row=row)
+    has_context = request.given.get("context") is not None and bool(pipeline.model.config.reads_context)
+    return _Asked(item, index, replace(request, items=[MASK]), permitted, has_context)
 
 
 def _of_persons(pipeline: CompletionPipeline, asked: Sequence[_Asked], context: Mapping[str, Tensor]) -> Tensor:

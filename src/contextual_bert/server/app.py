@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from contextual_bert.pydantic_findings import wanted
-from contextual_bert.server.completion import COMPLETE, Batcher, completion_routes
+from contextual_bert.server.completion import COMPLETE, SIMILAR, Batcher, completion_routes
 from contextual_bert.server.computations import EXPLAIN, JOINTLY, ComputationQueue, computation_routes
 from contextual_bert.server.description import description_routes
 from contextual_bert.server.keys import key_check
@@ -148,7 +148,8 @@ class _App(FastAPI):
             components |= bodies.definitions
             components["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
             components |= components["ProblemAnswer"].pop("$defs")
-            for path, body in ((COMPLETE, bodies.many), (JOINTLY, bodies.single), (EXPLAIN, bodies.single)):
+            asked = {COMPLETE: bodies.many, SIMILAR: bodies.similar, JOINTLY: bodies.single, EXPLAIN: bodies.single}
+            for path, body in asked.items():
                 content = {"application/json": {"schema": body}}
                 document["paths"][path]["post"]["requestBody"] = {"required": True, "content": content}
             for operations in document["paths"].values():

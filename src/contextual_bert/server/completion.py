@@ -1,43 +1,85 @@
-"""``/v1/complete``: queries in, answers out. The queries of many clients are computed together by one thread.
+"""``/v1/complete`` and ``/v1/similar``: queries in, answers out. One thread computes those of many clients together.
 
 While the model computes, requests gather. What has gathered is the next batch.
 """
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, cast
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from contextual_bert import inference
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference import Answer
+from contextual_bert.inference import Answer, SimilarAnswer
 from contextual_bert.inference.completion_answers import shortened
 from contextual_bert.inference.queries import Request as ReadQuery
+from contextual_bert.inference.similar_queries import LARGEST_WEIGHT, SIMILARITY_WEIGHT, SimilarRequest
+from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.prometheus import Metrics
-from contextual_bert.server.protocol import AS_WRITTEN
+from contextual_bert.server.protocol import AS_DECIMAL, AS_WRITTEN
 from contextual_bert.server.queueing import Job, WorkQueue
-from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
+from contextual_bert.server.requests import DEADLINE_ABOUT, CompletionRequest, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving, Version
 
-COMPLETE = "/v1/complete"
+COMPLETE, SIMILAR = "/v1/complete", "/v1/similar"
 
 
 class CompletedRequest(NamedTuple):
     """The answers of a request, and how it came to them."""
 
-    answers: list[Answer]
+    answers: list[Any]
     batch_queries: int
     queue_seconds: float
     model_seconds: float
 
 
+@dataclass(frozen=True)
+class Completing:
+    """The question of ``/v1/complete``; requests of equal questions are computed together."""
+
+    def compute(self, pipeline: Any, queries: Sequence[Any], *, top_k: int, batch_size: int) -> list[Any]:
+        """Return the answers to the queries."""
+        return pipeline(queries, top_k=top_k, batch_size=batch_size)
+
+    def check(self, version: Version, queries: Sequence[Any]) -> None:
+        """Raise what computing would raise about these queries, as far as that can be told without it."""
+        version.check(queries)
+
+
+@dataclass(frozen=True)
+class FindingSimilar:
+    """The question of ``/v1/similar``.
+
+    Args:
+        similarity_weight: see ``similar_items``.
+        top_k: neighbours an item. Answers are not shortened.
+    """
+
+    similarity_weight: float
+    top_k: int
+
+    def compute(self, pipeline: Any, queries: Sequence[Any], *, top_k: int, batch_size: int) -> list[Any]:
+        """Return the neighbours of the items."""
+        # A server of an export has no use for what finds them, which imports torch.
+        found = inference.similar_items(
+            pipeline, queries, top_k=top_k, similarity_weight=self.similarity_weight, batch_size=batch_size
+        )
+        return cast("list[Any]", found)
+
+    def check(self, version: Version, queries: Sequence[Any]) -> None:
+        """Raise nothing: each request of a faulty batch is computed for itself."""
+
+
 class BatchedRequest(NamedTuple):
-    """One request for completions: queries and settings."""
+    """One request for answers: queries and settings."""
 
     version: Version
-    queries: Sequence[ReadQuery]
+    question: Completing | FindingSimilar
+    queries: Sequence[Any]
     top_k: int
 
 
@@ -49,8 +91,8 @@ class Batcher:
         metrics: told about batches.
 
     Relation to its siblings:
-        A batch has requests of one ``Version`` only. A faulty request is answered for itself: the others of its batch
-        are computed without it.
+        A batch has requests of one ``Version`` and one question only. A faulty request is answered for itself: the
+        others of its batch are computed without it.
     """
 
     def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
@@ -61,28 +103,20 @@ class Batcher:
             max_size=settings.max_queue,
             max_batch=settings.max_batch,
             wait_seconds=settings.max_wait_milliseconds / 1000,
-            may_join=lambda request, first: request.version is first.version,
+            may_join=lambda request, first: request.version is first.version and request.question == first.question,
             on_dropped=metrics.dropped.inc,
         )
         metrics.queue.set_function(lambda: self.queue.size)
 
-    async def complete(
-        self,
-        version: Version,
-        queries: Sequence[ReadQuery],
-        *,
-        top_k: int,
-        deadline_seconds: float,
-        client: str = "",
-    ) -> CompletedRequest:
+    async def answer(self, request: BatchedRequest, *, deadline_seconds: float, client: str = "") -> CompletedRequest:
         """The answers to the queries of a request; ``client``: who asks, for a fair share of the queue.
 
         Raises:
             QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
             Exception: what the pipeline raised about these queries.
         """
-        request = BatchedRequest(version, queries, top_k)
-        return await self.queue.ask(request, size=len(queries), deadline_seconds=deadline_seconds, client=client)
+        size = len(request.queries)
+        return await self.queue.ask(request, size=size, deadline_seconds=deadline_seconds, client=client)
 
     def _compute(self, batch: Sequence[Job[BatchedRequest]]) -> None:
         started = time.monotonic()
@@ -90,7 +124,8 @@ class Batcher:
         queries = [query for request in requests for query in request.queries]
         top_k = max(request.top_k for request in requests)
         try:
-            answers = requests[0].version.pipeline(queries, top_k=top_k, batch_size=self._batch_size)
+            pipeline = requests[0].version.pipeline
+            answers = requests[0].question.compute(pipeline, queries, top_k=top_k, batch_size=self._batch_size)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].future.set_exception(error)
@@ -112,7 +147,7 @@ class Batcher:
         sound: list[Job[BatchedRequest]] = []
         for job in batch:
             try:
-                job.work.version.check(job.work.queries)
+                job.work.question.check(job.work.version, job.work.queries)
             except Exception as error:
                 job.future.set_exception(error)
             else:
@@ -128,54 +163,121 @@ class Batcher:
             self._metrics.queue_seconds.observe(waited)
 
 
+async def answered(
+    request: Request,
+    asked: CompletionRequest,
+    batcher: Batcher,
+    settings: ServerSettings,
+    *,
+    question: Completing | FindingSimilar,
+    top_k: int,
+    deadline_milliseconds: int,
+) -> Response:
+    """Answer a request with what the batcher computes for its queries.
+
+    Args:
+        request: of HTTP.
+        asked: its queries.
+        batcher: computes.
+        settings: limits of the server.
+        question: what is asked.
+        top_k, deadline_milliseconds: of the address, as the fields of the question.
+    """
+    parameters = {"top_k": top_k, **vars(question)}
+    try:
+        check_top_k(top_k, asked.queries, settings)
+    except ConfigurationError as error:
+        raise asked.problem(error, parameters) from None
+    computed = CompletedRequest([], 0, 0.0, 0.0)
+    if asked.queries:
+        work, seconds = (
+            BatchedRequest(asked.version, question, asked.queries, top_k),
+            asked.seconds_left(deadline_milliseconds),
+        )
+        try:
+            computed = await batcher.answer(work, deadline_seconds=seconds, client=client_of(request))
+        except Exception as error:
+            raise asked.problem(error, parameters) from error
+    asked.record.details["batch"] = computed.batch_queries
+    return asked.answer(
+        computed.answers if asked.is_list else computed.answers[0],
+        queue_seconds=computed.queue_seconds,
+        model_seconds=computed.model_seconds,
+    )
+
+
 def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettings) -> APIRouter:
-    """The route that is asked most: many queries, each [MASK] by itself."""
+    """The routes that are asked most: many queries, each [MASK] by itself, and items alike."""
     router = APIRouter(tags=["completion"])
-    top_k_about = f"Proposals a slot, more than {settings.max_top_k:,} only where each query allows so many items."
+    top_k_about = "{} more than " + f"{settings.max_top_k:,} only where each query allows so many items."
     most = max(settings.max_top_k, settings.max_values)
     longest, usual = round(1000 * settings.deadline_seconds), min(5, settings.max_top_k)
+    deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
+    weight_about = "With a context: how much the similarity counts beside the person, 0 for not at all."
 
     @router.post(COMPLETE, response_model=Answer | list[Answer], summary="Complete one set, or many")
     async def complete(
         request: Request,
-        top_k: Annotated[int, Query(ge=1, le=most, description=top_k_about), AS_WRITTEN] = usual,
-        deadline_milliseconds: Annotated[
-            int, Query(ge=1, le=longest, description=DEADLINE_ABOUT), AS_WRITTEN
-        ] = longest,
+        top_k: Annotated[
+            int, Query(ge=1, le=most, description=top_k_about.format("Proposals a slot,")), AS_WRITTEN
+        ] = usual,
+        deadline_milliseconds: Annotated[int, deadline, AS_WRITTEN] = longest,
     ) -> Response:
         """Propose items for every [MASK]. The body is a query, or a list of queries; so is the answer.
 
         The header X-Model-Version says which version of the model answered: all queries of a request get the same.
         """
-        asked = await read_completion_request(request, serving, settings)
-        try:
-            check_top_k(top_k, asked.queries, settings)
-        except ConfigurationError as error:
-            raise asked.problem(error, {"top_k": top_k}) from None
-        computed = CompletedRequest([], 0, 0.0, 0.0)
-        if asked.queries:
-            seconds = asked.seconds_left(deadline_milliseconds)
-            try:
-                computed = await batcher.complete(
-                    asked.version,
-                    asked.queries,
-                    top_k=top_k,
-                    deadline_seconds=seconds,
-                    client=client_of(request),
-                )
-            except Exception as error:
-                raise asked.problem(error, {"top_k": top_k}) from error
-        asked.record.details["batch"] = computed.batch_queries
-        return asked.answer(
-            computed.answers if asked.is_list else computed.answers[0],
-            queue_seconds=computed.queue_seconds,
-            model_seconds=computed.model_seconds,
+        asked = await read_completion_request(request, serving, settings, read_queries=_queries_for_sets)
+        return await answered(
+            request,
+            asked,
+            batcher,
+            settings,
+            question=Completing(),
+            top_k=top_k,
+            deadline_milliseconds=deadline_milliseconds,
+        )
+
+    @router.post(SIMILAR, response_model=SimilarAnswer | list[SimilarAnswer], summary="Items alike")
+    async def similar(
+        request: Request,
+        top_k: Annotated[
+            int, Query(ge=1, le=most, description=top_k_about.format("Neighbours an item,")), AS_WRITTEN
+        ] = min(10, settings.max_top_k),
+        similarity_weight: Annotated[
+            float, Query(ge=0, le=LARGEST_WEIGHT, description=weight_about), AS_DECIMAL
+        ] = SIMILARITY_WEIGHT,
+        deadline_milliseconds: Annotated[int, deadline, AS_WRITTEN] = longest,
+    ) -> Response:
+        """Name the items that the model treats most like an item, for anybody or, with a context, for who asks.
+
+        The body is a query, or a list of queries; so is the answer.
+        """
+        asked = await read_completion_request(request, serving, settings, read_queries=_queries_for_items)
+        if (reason := asked.version.missing_capabilities["similar"]) is not None:
+            raise ProblemError("conflict", reason)
+        return await answered(
+            request,
+            asked,
+            batcher,
+            settings,
+            question=FindingSimilar(similarity_weight, top_k),
+            top_k=top_k,
+            deadline_milliseconds=deadline_milliseconds,
         )
 
     return router
 
 
-def check_top_k(top_k: int, queries: Sequence[ReadQuery], settings: ServerSettings) -> None:
+def _queries_for_sets(version: Version, content: Any) -> list[ReadQuery]:
+    return version.reader.read(content)
+
+
+def _queries_for_items(version: Version, content: Any) -> list[SimilarRequest]:
+    return version.reader.read_similar(content)
+
+
+def check_top_k(top_k: int, queries: Sequence[ReadQuery | SimilarRequest], settings: ServerSettings) -> None:
     """Raise ConfigurationError where more proposals are asked for than the limit, of a query that does not list them.
 
     All items of an ``allow`` list may be ranked: a shop that asks about 500 items wants an answer about each.

@@ -23,7 +23,7 @@ from contextual_bert.server.protocol import AS_WRITTEN
 from contextual_bert.server.queueing import Job, WorkQueue
 from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Serving
+from contextual_bert.server.state import Serving, Version
 
 JOINTLY, EXPLAIN = "/v1/complete-jointly", "/v1/explain"
 LONGEST_NAME, LARGEST_SEED = 2_000, (1 << 32) - 1
@@ -112,6 +112,10 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
+def _only_query(version: Version, content: Any) -> list[ReadQuery]:
+    return version.reader.read(content, is_single=True)
+
+
 def computation_routes(serving: Serving, computations: ComputationQueue, settings: ServerSettings) -> APIRouter:
     """The routes of the long questions, each about one query."""
     router = APIRouter(tags=["computations"])
@@ -129,7 +133,7 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
         deadline_milliseconds: int,
     ) -> Response:
         """Answer with the result of ``compute`` for the query of a request; ``parameters`` are of its address."""
-        asked = await read_completion_request(request, serving, settings, is_single=True)
+        asked = await read_completion_request(request, serving, settings, read_queries=_only_query)
         if (reason := asked.version.missing_capabilities[capability]) is not None:
             raise ProblemError("conflict", reason)
         pipeline, [query] = asked.version.pipeline, asked.queries

@@ -6,9 +6,9 @@ Answers need no model here: their types are those of the library.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -36,13 +36,17 @@ from contextual_bert.inference.query_schema import (
     context_record,
     names,
 )
+from contextual_bert.inference.similar_queries import OF_SETS, SimilarRequest, read_similar_request
 from contextual_bert.places import Key
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.settings import ServerSettings
 
 ONE_QUERY = 'Give {"items": [...], "context": {...}}, one query.'
+SIMILAR_QUERY = "SimilarQuery"
 REFERENCE = "#/components/schemas/{model}"
 _DAY = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])([T ].*)?$"
+
+Asked = TypeVar("Asked", Request, SimilarRequest)
 
 
 def context_model(schema: ContextSchema | None) -> type[BaseModel]:
@@ -79,10 +83,13 @@ def _date_schema() -> dict[str, Any]:
 
 
 class BodySchemas(NamedTuple):
-    """Schemas of the body of a request: ``single``, a query; ``many``, a query or a list; ``definitions`` by name."""
+    """Schemas of the body of a request: ``single``, a query; ``many``, a query or a list of them; ``similar``, the same
+    of queries for items alike; ``definitions`` by name.
+    """
 
     single: Mapping[str, Any]
     many: Mapping[str, Any]
+    similar: Mapping[str, Any]
     definitions: Mapping[str, Any]
 
 
@@ -111,17 +118,23 @@ class QueryReader:
         if is_single and not isinstance(content, dict):
             problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
             raise QueryError(problem, value=content, fix=ONE_QUERY)
+        return self._read_each(content, self._request)
+
+    def read_similar(self, content: Any) -> list[SimilarRequest]:
+        """Return the queries for items alike of a body, which is one or a list of them.
+
+        Raises:
+            ProblemError, QueryError, UnknownNameError: something else, or more than the limits allow.
+        """
+        return self._read_each(content, partial(read_similar_request, model=self.model))
+
+    def _read_each(self, content: Any, read: Callable[..., Asked]) -> list[Asked]:
         given = cast("list[Any]", content if isinstance(content, list) else [content])
         if len(given) > (most := self._settings.max_queries):
             limit = f"Send at most {most} queries at once."
             raise ProblemError("invalid-query", f"The list has {len(given)} queries. {limit}")
-        queries: list[Request] = []
-        num_conditions = 0
-        for row, query in enumerate(given):
-            read = read_request(query, row=row, model=self.model)
-            self._check_blanks(read, row=row)
-            num_conditions += len(read.settings.get("where", {}).get("where", ()))
-            queries.append(read)
+        queries = [read(query, row=row) for row, query in enumerate(given)]
+        num_conditions = sum(len(each.settings.get("where", {}).get("where", ())) for each in queries)
         if num_conditions > (most := self._settings.max_all_conditions):
             limit = f"Send fewer queries at once: all together have at most {most:,}."
             raise ProblemError("invalid-query", f"The queries have {num_conditions:,} conditions in where. {limit}")
@@ -133,15 +146,41 @@ class QueryReader:
         many: Any = Annotated[list[query], Field(max_length=self._settings.max_queries)]
         schema = TypeAdapter(query | many).json_schema(ref_template=REFERENCE)
         definitions = schema.pop("$defs")
-        return BodySchemas({"$ref": REFERENCE.format(model=query.__name__)}, schema, definitions)
+        definitions[SIMILAR_QUERY] = similar_schema(definitions[query.__name__])
+        alike = {"$ref": REFERENCE.format(model=SIMILAR_QUERY)}
+        similar = {"anyOf": [{"type": "array", "items": alike, "maxItems": self._settings.max_queries}, alike]}
+        return BodySchemas({"$ref": REFERENCE.format(model=query.__name__)}, schema, similar, definitions)
 
-    def _check_blanks(self, query: Request, *, row: int) -> None:
-        """Raise QueryError unless a query has few [MASK]; an item that is not locked counts as one."""
+    def _request(self, given: Any, *, row: int) -> Request:
+        """Return the request of a query for a set.
+
+        Raises:
+            QueryError: more [MASK] than the limit; an item that is not locked counts as one.
+        """
+        query = read_request(given, row=row, model=self.model)
         if (num_blanks := query.items.count(MASK)) <= self._settings.max_blanks:
-            return
+            return query
         key = "locked" if query.replaced else "items"
         problem = f"the set has {num_blanks} {MASK}" + (" with the items that are not locked" if query.replaced else "")
         raise QueryError(problem, location=(row, key), fix=f"Give at most {self._settings.max_blanks}.")
+
+
+def similar_schema(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a query for items alike: an item, and what a query for a set has beside the set.
+
+    Example:
+        >>> similar_schema({"properties": {"items": {}, "deny": {}, "budget": {}}})["properties"].keys()
+        dict_keys(['item', 'deny'])
+    """
+    item = {"description": "The item whose neighbours are looked for; it is never one of them.", **SINGLE_VALUE}
+    kept = {key: value for key, value in query["properties"].items() if key not in OF_SETS}
+    return {
+        **query,
+        "title": SIMILAR_QUERY,
+        "description": "An item, for whom its neighbours are, and which of them may be named.",
+        "properties": {"item": item, **kept},
+        "required": ["item"],
+    }
 
 
 def _as_written(value: Any) -> Any:
@@ -153,6 +192,16 @@ def _as_written(value: Any) -> Any:
 
 # Of a whole number in an address; it stands behind the limits, which OpenAPI then names.
 AS_WRITTEN = BeforeValidator(_as_written)
+
+
+def _as_decimal(value: Any) -> Any:
+    """Return the text of a number; pydantic would read others, too, such as 1_0, +5 and 1e1."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", value) is None:
+        raise ValueError("Give a number, as 16 or 2.5 are written")
+    return value
+
+
+AS_DECIMAL = BeforeValidator(_as_decimal)  # of a number with decimals
 
 
 def record_within(value: Any, *, most: int) -> Mapping[str, Any]:

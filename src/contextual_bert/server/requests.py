@@ -27,7 +27,6 @@ from contextual_bert.errors import (
     did_you_mean,
     rendered,
 )
-from contextual_bert.inference.queries import Request as Query
 from contextual_bert.json_text import json_text
 from contextual_bert.server.logs import EVENTS, RequestRecord
 from contextual_bert.server.middleware import RECORD
@@ -157,13 +156,13 @@ class CompletionRequest(NamedTuple):
 
     Args:
         version: under which they came in.
-        queries: read once, here. The pipeline takes them as they are.
+        queries: read once, here, each a ``Request`` or a ``SimilarRequest``. The pipeline takes them as they are.
         body: as it was parsed, for the place of a fault.
         record: of the request, for the log.
     """
 
     version: Version
-    queries: list[Query]
+    queries: list[Any]
     body: Any
     record: RequestRecord
 
@@ -233,9 +232,15 @@ def client_of(request: Request) -> str:
 
 
 async def read_completion_request(
-    request: Request, serving: Serving, settings: ServerSettings, *, is_single: bool = False
+    request: Request, serving: Serving, settings: ServerSettings, *, read_queries: Callable[[Version, Any], list[Any]]
 ) -> CompletionRequest:
-    """Return the queries of a request, or its only one, within the limits; the log is told about them.
+    """Return the queries of a request within the limits; the log is told about them.
+
+    Args:
+        request: whose body has them.
+        serving: the version that answers.
+        settings: how much a request may have.
+        read_queries: from a version and the content of a body to the queries.
 
     Raises:
         ProblemError: they are no queries, or too much.
@@ -252,7 +257,7 @@ async def read_completion_request(
             contexts = [each.get("context") for each in given if isinstance(each, dict)]
             record.details["contexts"] = [withheld(context, version) for context in contexts]
         try:
-            queries = version.reader.read(content, is_single=is_single)
+            queries = read_queries(version, content)
         except (DataError, UnknownNameError) as error:
             raise problem_of(error, content, sensitive=version.sensitive_names) from error
         return CompletionRequest(version, queries, content, record)

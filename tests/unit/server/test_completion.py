@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contextual_bert.inference import CompletionPipeline
+from contextual_bert.inference import CompletionPipeline, similar_items
 from contextual_bert.server import ServerSettings
 
 NAMES = ("coat", "hat", "bag", "belt", "shoes", "17", "kilt")
@@ -195,3 +195,76 @@ def test_all_of_an_allowed_list_are_ranked(tools: Any, pipeline: CompletionPipel
         assert response.status_code == 422
         assert response.json()["errors"][0]["parameter"] == "top_k"
         assert response.json()["errors"][0]["allowed"].startswith("Give at most 2, or in allow as many items")
+
+
+ITEM_QUERIES = st.fixed_dictionaries(
+    {"item": st.sampled_from(["coat", "hat", "bag", "17", 17])},
+    optional={
+        "context": CONTEXTS,
+        "deny": st.lists(st.sampled_from(NAMES), max_size=2),
+        "in_stock": st.booleans(),
+        "where": st.sampled_from([{"category": ["coat", "hat"]}, {"price": {"at_least": 20}}]),
+    },
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    asked=st.lists(
+        st.tuples(ITEM_QUERIES, st.integers(1, 9), st.sampled_from(["16", "2.5", "0"])), min_size=1, max_size=12
+    )
+)
+def test_everybody_gets_the_own_items_alike(
+    tools: Any, pipeline: CompletionPipeline, asked: list[tuple[Any, int, str]]
+) -> None:
+    async def run() -> list[Any]:
+        limits = ServerSettings(max_batch=8, max_wait_milliseconds=5)
+        async with tools.served(tools.app(pipeline, settings=limits)) as client:
+            address = "/v1/similar?top_k={}&similarity_weight={}"
+            sent = [client.post(address.format(top_k, weight), json=query) for query, top_k, weight in asked]
+            beside = client.post("/v1/complete", json={"items": ["coat"]})
+            return await asyncio.gather(*sent, beside)
+
+    *answers, beside = asyncio.run(run())
+    assert beside.json()["slots"]
+    for response, (query, top_k, weight) in zip(answers, asked, strict=True):
+        assert response.status_code == 200, response.text
+        expected = similar_items(pipeline, query, top_k=top_k, similarity_weight=float(weight))
+        assert tools.same(response.json(), expected)
+
+
+def test_items_alike_are_answered_in_a_list_and_each_fault_is_named(tools: Any, pipeline: CompletionPipeline) -> None:
+    many = [{"item": "coat", "context": {"age": 34}}, {"item": "hat"}]
+    faults: list[tuple[str, Any, str, str]] = [
+        ("", {"item": "coatt"}, "/item", "does not know 'coatt'"),
+        ("", [{"item": "coat"}, {"item": "hat", "deni": []}], "/1/deni", "unknown key 'deni'"),
+        ("", {"item": "coat", "items": ["hat"]}, "/items", "unknown key 'items'"),
+        ("", {"item": "coat", "at_most_one_per": "category"}, "/at_most_one_per", "unknown key"),
+        ("", {"context": {}}, "", "no item is named"),
+        ("", {"item": ["coat"]}, "/item", "list"),
+        ("", {"item": "coat", "context": {"agee": 3}}, "/context/agee", "agee"),
+        ("", {"item": "coat", "where": [{"attribute": "price", "above": 1}] * 65}, "/where", "65 conditions"),
+        ("?top_k=0", {"item": "coat"}, "top_k", "not allowed"),
+        ("?top_k=101", {"item": "coat"}, "top_k", "more than 100"),
+        ("?top_k=1_0", {"item": "coat"}, "top_k", "not allowed"),
+        ("?similarity_weight=nan", {"item": "coat"}, "similarity_weight", "not allowed"),
+        ("?similarity_weight=1001", {"item": "coat"}, "similarity_weight", "not allowed"),
+        ("?similarity_weight=-1", {"item": "coat"}, "similarity_weight", "not allowed"),
+    ]
+
+    async def run() -> list[Any]:
+        async with tools.served(tools.app(pipeline)) as client:
+            found = [await client.post("/v1/similar?top_k=3", json=many), await client.post("/v1/similar", json=[])]
+            beyond = await client.post("/v1/similar", json=[{"item": "coat"}] * 65)
+            wrong = [await client.post(f"/v1/similar{address}", json=query) for address, query, _, _ in faults]
+            return [*found, beyond, *wrong]
+
+    answered, nothing, beyond, *wrong = asyncio.run(run())
+    assert tools.same(answered.json(), similar_items(pipeline, many, top_k=3))
+    assert answered.headers["x-model-version"] == "1" and nothing.json() == []
+    assert beyond.status_code == 422 and "at most 64" in beyond.json()["detail"]
+    for response, (_, _, place, told) in zip(wrong, faults, strict=True):
+        assert response.status_code == 422, response.text
+        (fault,) = response.json()["errors"]
+        assert fault.get("parameter", fault.get("pointer")) == place
+        assert told in response.json()["detail"]

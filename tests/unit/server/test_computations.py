@@ -194,7 +194,8 @@ def test_what_a_model_cannot_do_is_said(tools: Any, fields: dict[str, Any], lack
             return schema, await client.post(EXPLAIN, json=QUERY), await client.post(JOINTLY, json=QUERY)
 
     schema, explained, joint = asyncio.run(run())
-    assert [each["name"] for each in schema["capabilities"]] == ["complete_jointly", "explain", "guidance", "context"]
+    names = ["complete_jointly", "explain", "similar", "guidance", "context"]
+    assert [each["name"] for each in schema["capabilities"]] == names
     assert {each["name"] for each in schema["capabilities"] if not each["is_available"]} == set(lacks)
     for each in schema["capabilities"]:
         assert lacks[each["name"]] in each["reason"] if each["name"] in lacks else each["reason"] is None
@@ -220,10 +221,11 @@ def test_an_exported_model_says_what_it_lacks(tools: Any, tmp_path: Any) -> None
                 await client.post(COMPLETE, params={"top_k": 3}, json={**QUERY, "guidance": 2}),
                 await client.post(JOINTLY, json=QUERY),
                 await client.post(EXPLAIN, json=QUERY),
+                await client.post("/v1/similar", json={"item": "coat"}),
             ]
 
     schema, complete, too_many, *refused = asyncio.run(run())
-    assert [each["is_available"] for each in schema.json()["capabilities"]] == [False, False, False, True]
+    assert [each["is_available"] for each in schema.json()["capabilities"]] == [False, False, False, False, True]
     assert schema.json()["limits"]["max_top_k"] == 3
     assert [len(each["candidates"]) for each in complete.json()["slots"]] == [3, 3]
     assert fault_of(too_many)[0] == "top_k"

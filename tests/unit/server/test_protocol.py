@@ -48,6 +48,22 @@ def test_what_a_query_may_say_is_what_the_constraints_say_and_no_more_of_it() ->
     assert list(described) == list(registered)
 
 
+def test_items_alike_are_asked_for_with_what_a_query_has_beside_its_set(pipeline: CompletionPipeline) -> None:
+    found = document(pipeline)
+    schemas = found["components"]["schemas"]
+    operation = found["paths"]["/v1/similar"]["post"]
+    many, one = operation["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    assert one == many["items"] == {"$ref": "#/components/schemas/SimilarQuery"} and many["maxItems"] == 64
+    asked, whole = schemas["SimilarQuery"], schemas["Query"]
+    assert asked["required"] == ["item"] and asked["additionalProperties"] is False
+    assert {*asked["properties"]} == {"item", "context", "guidance", "allow", "deny", "owned", "in_stock", "where"} | {
+        "max_price"
+    }
+    assert all(asked["properties"][key] == whole["properties"][key] for key in asked["properties"] if key != "item")
+    answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    assert {"$ref": "#/components/schemas/SimilarAnswer"} in answer["anyOf"]
+
+
 def test_studies_take_one_query_and_say_what_comes_back(pipeline: CompletionPipeline) -> None:
     found = document(pipeline)
     schemas = found["components"]["schemas"]
@@ -144,7 +160,7 @@ def test_the_server_keeps_to_its_document(tools: Any) -> None:
 
                 with suppress(Unsatisfiable):  # nothing can be wrong in a request without parameters
                     keeps_its_word()
-    assert len(operations) == 10
+    assert len(operations) == 11
     paths = ("/v1/complete", "/v1/complete-jointly", "/v1/explain", "/v1/items")
     assert {(path, status) for path in paths for status in (200, 422)} <= statuses
     assert not [each for each in statuses if each[1] >= 500]

@@ -38,8 +38,8 @@ FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "
 
 
 NO_LOGITS = (
-    "An exported model gives the best items and no logits: take the run itself for whole sets, guidance and "
-    "explanations."
+    "An exported model gives the best items and no logits: take the run itself for whole sets, items alike, guidance "
+    "and explanations."
 )
 
 
