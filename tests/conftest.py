@@ -29,6 +29,14 @@ def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.chdir(before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what is computed once out of the user's cache, also in commands that tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTEXTUAL_BERT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def empty_working_folder(working_folder: Path) -> Iterator[None]:
     """Start each test in the working folder, and remove what the test leaves there."""

@@ -1,6 +1,7 @@
 """``contextual-bert catalogue``: items that a finished run learns of, or no longer proposes, without training."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,18 +52,43 @@ CatalogueFile = Annotated[
 ]
 
 
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        callback=checking("checkpoint"),
+        help="Where the sentence encoder of the run lies now, if not where it lay in training. It reads texts that are "
+        "new.",
+    ),
+]
+
+
 @app.command(epilog=ADD_EXAMPLE)
 @with_recipe_options(only=READING)
-def add(directory: options.RunOfSets, *, catalogue: CatalogueFile, output: Output, given: Mapping[str, Any]) -> None:
+def add(
+    directory: options.RunOfSets,
+    *,
+    catalogue: CatalogueFile,
+    item_text_encoder: Encoder = None,
+    output: Output,
+    given: Mapping[str, Any],
+) -> None:
     """Make the items of a catalogue known to a run by their features; those that it knows stay as they are."""
-    _change(directory, output, action="add", catalogue=catalogue, reading=reading_of(given))
+    _change(directory, output, "add", catalogue, reading=reading_of(given), item_text_encoder=item_text_encoder)
 
 
 @app.command(epilog=UPDATE_EXAMPLE)
 @with_recipe_options(only=READING)
-def update(directory: options.RunOfSets, *, catalogue: CatalogueFile, output: Output, given: Mapping[str, Any]) -> None:
+def update(
+    directory: options.RunOfSets,
+    *,
+    catalogue: CatalogueFile,
+    item_text_encoder: Encoder = None,
+    output: Output,
+    given: Mapping[str, Any],
+) -> None:
     """Read the features of all items of a catalogue anew, and make new items known."""
-    _change(directory, output, action="update", catalogue=catalogue, reading=reading_of(given))
+    _change(directory, output, "update", catalogue, reading=reading_of(given), item_text_encoder=item_text_encoder)
 
 
 @app.command(epilog=REMOVE_EXAMPLE)
@@ -87,26 +113,41 @@ def remove(
         raise ConfigurationError(
             "One of --item and --catalogue says which items are removed", fix="Give one of them, not both."
         )
-    _change(directory, output, action="remove", catalogue=catalogue, items=items, reading=reading_of(given))
+    _change(directory, output, "remove", catalogue, items=items, reading=reading_of(given))
 
 
 def _change(
     directory: Path,
     output: Path,
-    *,
     action: Any,
     catalogue: Path | None,
+    *,
     reading: "ReadSettings",
     items: tuple[str, ...] = (),
+    item_text_encoder: str | None = None,
 ) -> None:
     check_output_path(output)
     load_arrow()
     calm_transformers()
     from contextual_bert.inference.item_updates import change_catalogue
+    from contextual_bert.inference.text_vectors import READING_TEXTS
+    from contextual_bert.training.progress import counting
 
-    with working(f"changing the items of {directory}"):
+    with working(f"changing the items of {directory}") as end_sign:
+
+        def showing() -> "AbstractContextManager[Callable[[int, int], None] | None]":
+            end_sign()
+            return counting(READING_TEXTS)
+
         change: CatalogueChange = change_catalogue(
-            directory, output, action=action, catalogue=catalogue, items=items, reading=reading
+            directory,
+            output,
+            action=action,
+            catalogue=catalogue,
+            items=items,
+            reading=reading,
+            item_text_encoder=item_text_encoder,
+            showing=showing,
         )
     remark(*change.lines(), f"wrote {output}; {directory} is as it was. Exports of it are made anew with export.")
     shop = ["--catalogue", str(catalogue)] if catalogue is not None and action != "remove" else []

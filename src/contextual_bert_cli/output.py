@@ -5,7 +5,7 @@ Text is printed as it is, "[MASK]" is an item and no markup; only what would ste
 
 import os
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -97,13 +97,13 @@ def next_commands(*commands: Sequence[str | None]) -> None:
 
 
 @contextmanager
-def working(label: str) -> Generator[None]:
-    """A sign of life for work that cannot say how far it is."""
+def working(label: str) -> Generator[Callable[[], None]]:
+    """A sign of life for work that cannot say how far it is; yield what ends it, where a part of the work can."""
     from rich.text import Text
 
     writer = console(is_error=True)
-    with writer.status(Text(printable(label, is_one_line=True))) if writer.is_terminal else nullcontext():
-        yield
+    with writer.status(Text(printable(label, is_one_line=True))) if writer.is_terminal else nullcontext() as sign:
+        yield sign.stop if sign is not None else lambda: None
 
 
 def calm_transformers() -> None:

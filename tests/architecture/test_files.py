@@ -34,7 +34,7 @@ TOPICS = {
     },
     "models": {"feature_names", "initialisation", "item_features", "no_remote_code", "scores", "tokenization"},
     "runs": {
-        *("causal_runs", "catalogue_runs"),
+        *("causal_runs", "catalogue_runs", "catalogue_texts"),
         *("asked_items", "chain_runs", "codes_as_spelt", "constant_features", "continued_texts", "damaged_runs"),
         *("lora_runs", "memory_runs", "own_task", "question_runs", "rare_values", "read_texts", "splits_by_time"),
         *("text_importance", "text_runs", "training_steps"),

@@ -125,6 +125,12 @@ def privacy(folder: Path) -> None:
     (folder / "removed.txt").write_text(f"{people[0]}\n{people[1]}\n", encoding="utf-8")
 
 
+def sentence_encoder(folder: Path) -> None:
+    """Write a checkpoint of sentence-transformers under the name that the page uses."""
+    checkpoint(folder)
+    (folder / BERT).rename(folder / "minilm")
+
+
 def finished_run(folder: Path) -> None:
     """Write a shop, and a small run on its outfits as the page before this one left it."""
     from contextual_bert.runs import run
@@ -154,6 +160,7 @@ READER_FILES: Mapping[str, Callable[[Path], object]] = {
     "docs/concepts/context.md": shop,
     "docs/guides/complete-sets.md": queries,
     "docs/guides/from-a-table.md": shop,
+    "docs/guides/items.md": sentence_encoder,
     "docs/guides/privacy.md": privacy,
     "docs/guides/serve-fast.md": finished_run,
     "docs/guides/text.md": texts,

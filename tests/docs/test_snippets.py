@@ -61,7 +61,7 @@ TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
 # Pages that train, and take more than ten seconds.
 SLOW = (
     *("README.md", "index.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md"),
-    *("context.md", "model.md", "explain.md", "privacy.md", "stylist-world.md"),
+    *("context.md", "items.md", "model.md", "explain.md", "privacy.md", "stylist-world.md"),
 )
 SEPARATORS = {"|", "||", "&&", ";", "&"}
 

@@ -6,17 +6,29 @@ from contextual_bert.context import ContextSchema, EncodedContext, Vocabulary, e
 from contextual_bert.context.forms import missing_context
 from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.item_texts import recorded_texts, with_text_vectors
+from contextual_bert.inference.text_vectors import TextVectors
 from contextual_bert.item_features import EncodedItems, encode_items
 
 
-def encode_catalogue(shop: Catalogue, schema: ContextSchema, vocabulary: Vocabulary) -> EncodedItems:
+def encode_catalogue(
+    shop: Catalogue, schema: ContextSchema, vocabulary: Vocabulary, texts: TextVectors | None = None
+) -> EncodedItems:
     """Return the features of the items of a vocabulary; those that the catalogue lacks have none that are known.
+
+    Args:
+        shop: the catalogue.
+        schema: of the items.
+        vocabulary: the items.
+        texts: reads texts; None: the encoder that the schema names does.
 
     Raises:
         SchemaError: the catalogue lacks a column that the schema reads.
         DataError: a value that is none of its feature, with its row.
+        ConfigurationError: the encoder of texts is needed, and is not there, or another one.
     """
-    return items_of_rows(encode_table(schema, shop.rows, file=shop.file), shop, schema, vocabulary)
+    rows = with_text_vectors(shop.rows, schema, texts or recorded_texts(schema))
+    return items_of_rows(encode_table(schema, rows, file=shop.file), shop, schema, vocabulary)
 
 
 def items_of_rows(

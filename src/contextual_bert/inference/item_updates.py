@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 
 from contextual_bert.atomic_files import replacing_directory
-from contextual_bert.context import EncodedContext, canonical, encode_table
+from contextual_bert.context import ContextSchema, EncodedContext, canonical, encode_table
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.item_table import items_of_rows
+from contextual_bert.inference.item_texts import recorded_texts, rows_of_items, with_text_vectors
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import check_run
+from contextual_bert.inference.text_vectors import Showing, TextVectors
 from contextual_bert.item_features import EncodedItems
 from contextual_bert.manifest import has_manifest, write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
@@ -78,13 +80,23 @@ def with_new_items(
 
     Raises:
         DataError: a value of a new item that is none of its feature, with its row.
+        ConfigurationError: a new item has a text, and the run's sentence encoder is not where it was.
     """
     schema = processor.features_of_items
     if schema is None or not shop.unknown_items or not {*schema.read_columns} <= {*shop.rows.column_names}:
         return model, processor, shop
-    encoded = encode_table(schema, shop.rows, file=shop.file)
+    texts = recorded_texts(schema, device=model.device)
+    encoded = _encoded(shop, schema, texts, taken=shop.unknown_items)
     changed, whole = _with_items_of(model, processor, shop, encoded, taken=shop.unknown_items)
     return changed, whole, shop.with_added(whole.items, shop.unknown_items)
+
+
+def _encoded(
+    shop: Catalogue, schema: ContextSchema, texts: TextVectors | None, *, taken: Sequence[str]
+) -> EncodedContext:
+    """Return the rows of a catalogue, encoded; texts are read of these items alone."""
+    rows = with_text_vectors(shop.rows, schema, texts, is_needed=rows_of_items(shop, taken))
+    return encode_table(schema, rows, file=shop.file)
 
 
 def _with_items_of(
@@ -132,6 +144,8 @@ def change_catalogue(
     catalogue: str | Path | None = None,
     items: Iterable[str] = (),
     reading: ReadSettings | None = None,
+    item_text_encoder: str | Path | None = None,
+    showing: Showing | None = None,
 ) -> CatalogueChange:
     """Write a run that knows other items; the run itself stays as it is, and nothing is trained.
 
@@ -144,9 +158,12 @@ def change_catalogue(
         catalogue: table of these items.
         items: to remove, by name, in place of a catalogue.
         reading: how the catalogue is written.
+        item_text_encoder: folder where the sentence encoder of the run lies now, if it is not where it lay in training.
+        showing: opens what shows how many texts are read, see ``TextVectors``.
 
     Raises:
-        ConfigurationError: the output is there; neither a catalogue nor items; a run without features of items.
+        ConfigurationError: the output is there; neither a catalogue nor items; a run without features of items; an item
+            with a new text, and no encoder of the run's to read it.
         UnknownNameError: an item that the run does not know.
         RunDirectoryError: no finished run; another process changes one into the same folder.
         SchemaError, DataError: a faulty catalogue; one that lacks a column that the features read.
@@ -158,6 +175,13 @@ def change_catalogue(
         )
     if (catalogue is None) == (not (names := [canonical(item) for item in items])):
         raise ConfigurationError("Name either a catalogue or items.")
+    if action == "remove" and item_text_encoder is not None:
+        raise ConfigurationError(
+            "reads nothing where items are removed",
+            setting="item_text_encoder",
+            value=str(item_text_encoder),
+            fix="Leave it out.",
+        )
     check_run(run)
     model, processor = load_item_model(run)
     if action == "remove":
@@ -165,9 +189,11 @@ def change_catalogue(
             names = Catalogue(catalogue, processor.items, reading=reading).known_items
         changed, whole, change = model, *_without(processor, names)
     else:
-        changed, whole, change = _with_catalogue(
-            model, processor, str(catalogue), action=action, reading=reading or ReadSettings(), run=run
-        )
+        schema = _schema_of(processor, run)
+        encoder = str(item_text_encoder) if item_text_encoder is not None else None
+        texts = recorded_texts(schema, item_text_encoder=encoder, device=model.device, showing=showing)
+        shop = Catalogue(str(catalogue), processor.items, reading=reading, needs_known=False)
+        changed, whole, change = _with_catalogue(model, processor, shop, action=action, texts=texts)
     with locked_folder(output), replacing_directory(output, last=RESULT_FILE) as folder:
         for pattern in COPIED:
             for path in run.glob(pattern):
@@ -183,23 +209,15 @@ def change_catalogue(
 def _with_catalogue(
     model: ContextualBertForMaskedLM,
     processor: ContextualBertProcessor,
-    catalogue: str,
+    shop: Catalogue,
     *,
     action: Literal["add", "update"],
-    reading: ReadSettings,
-    run: Path,
+    texts: TextVectors | None,
 ) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor, CatalogueChange]:
-    schema = processor.features_of_items
-    if schema is None:
-        raise ConfigurationError(
-            "knows no features of its items, so that nothing can be said of new ones",
-            fix="Train with a catalogue.",
-            place=PathPlace(run),
-        )
-    shop = Catalogue(catalogue, processor.items, reading=reading, needs_known=False)
-    encoded = encode_table(schema, shop.rows, file=shop.file)
-    known = shop.known_items
+    schema, known = processor.features_of_items, shop.known_items
+    assert schema is not None
     taken = (*shop.unknown_items, *(known if action == "update" else ()))
+    encoded = _encoded(shop, schema, texts, taken=taken)
     changed, whole = _with_items_of(model, processor, shop, encoded, taken=taken)
     back = tuple(item for item in processor.removed_items if item in {*known})
     whole = whole.with_removed(item for item in whole.removed_items if item not in back)
@@ -213,6 +231,22 @@ def _with_catalogue(
             unknown_values=tuple((name, tuple(values.items())) for name, values in encoded.unknown.items()),
         ),
     )
+
+
+def _schema_of(processor: ContextualBertProcessor, run: Path) -> ContextSchema:
+    """Return the features of a run's items.
+
+    Raises:
+        ConfigurationError: they have none.
+    """
+    schema = processor.features_of_items
+    if schema is None:
+        raise ConfigurationError(
+            "knows no features of its items, so that nothing can be said of new ones",
+            fix="Train with a catalogue.",
+            place=PathPlace(run),
+        )
+    return schema
 
 
 def _without(

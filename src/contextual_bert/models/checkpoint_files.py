@@ -279,9 +279,26 @@ def pooling_of(checkpoint: str | Path) -> str:
     """
     if (own := own_config(checkpoint)) is not None:
         return own.classifier_pooling
+    return _written_pooling(checkpoint) or getattr(found_config(checkpoint, {}), "classifier_pooling", "cls")
+
+
+def sentence_pooling_of(checkpoint: str | Path) -> str:
+    """Return the pooling of a sentence encoder: what sentence-transformers wrote, else "mean".
+
+    Args:
+        checkpoint: folder or name on the Hub.
+
+    Raises:
+        CheckpointError: what is written there is no JSON object.
+    """
+    return _written_pooling(checkpoint) or "mean"
+
+
+def _written_pooling(checkpoint: str | Path) -> str | None:
+    """Return the pooling that sentence-transformers wrote beside a checkpoint, None where it wrote none."""
     path = _file_of(checkpoint, "1_Pooling/config.json")
     if path is None:
-        return getattr(found_config(checkpoint, {}), "classifier_pooling", "cls")
+        return None
     try:
         modes = dict(json.loads(path.read_text(encoding="utf-8")))
     except (TypeError, ValueError, RecursionError) as error:

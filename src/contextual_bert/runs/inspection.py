@@ -171,7 +171,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
         look = look_at_sets(training)
         if recipe.set_task.catalogue is not None:
             learned = Vocabulary(training.distinct_items(), reserved=RESERVED_ITEMS)
-            _, items, item_lines = catalogue_features(recipe.set_task, learned, reading=recipe.reading)
+            _, items, _, item_lines = catalogue_features(recipe, learned)
     else:
         look = look_at_texts(table, recipe, split, has_tokens=has_tokens)
     faults = [*look.faults]

@@ -15,7 +15,6 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from contextual_bert.baselines import ConcatText, ConcatWord, LogisticClassifier
 from contextual_bert.baselines.label_model import LabelModel
@@ -32,10 +31,9 @@ from contextual_bert.context import FeatureLayout
 from contextual_bert.context.encoding import rarely_missing
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import LabelPredictions, Scores
-from contextual_bert.inference import encode_texts
 from contextual_bert.inference.encode import naming
-from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
+from contextual_bert.inference.texts.sentence_encoder import SentenceEncoder
 from contextual_bert.models import IGNORED_LABEL, ContextualBertModel, ContextualBertProcessor, rank_labels
 from contextual_bert.models.label_heads import start_at_shares
 from contextual_bert.models.pretrained import extra_layers_of
@@ -56,12 +54,8 @@ EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
 class SentenceVectors:
     """Vectors of texts by a BERT that stays as it is, in the place of a vectoriser of scikit-learn.
 
-    Formula:
-        v = z / |z|;  z the mean of the last block over the text where the checkpoint was trained for that, otherwise
-        its first position
-
     Shapes:
-        texts (rows,) -> (rows, hidden) float32.
+        texts (rows,) -> (rows, hidden) float32, of length 1.
 
     Args:
         ready: whose checkpoint it is, and how its texts are cut. A text that was met before is not read again.
@@ -90,30 +84,17 @@ class SentenceVectors:
             self.known.update(zip(new, self._read(new), strict=True))
         return np.stack([self.known[text] for text in texts])
 
-    @torch.no_grad()
     def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        model: Any = ContextualBertModel.from_checkpoint(self.task.bert, conditioning="none")
-        model.eval().to(self.device)
-        self.num_parameters = model.num_parameters()
-        dataset = encode_texts(
-            pa.table({"text": texts}),
-            ContextualBertProcessor.from_checkpoint(self.task.bert),
-            text="text",
+        encoder = SentenceEncoder(
+            self.task.bert,
+            pooling=self.pooling,
             max_length=self.task.max_length,
             truncation=cast(Any, self.task.truncation),
-        ).dataset
-        found = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
-        order = dataset.by_length()  # texts of one length beside each other, so that none is padded much
+            device=self.device,
+        )
+        self.num_parameters = encoder.model.num_parameters()
         with counting("vectors of texts") as progress:
-            for start in range(0, len(order), _BATCH_SIZE):
-                chosen = order[start : start + _BATCH_SIZE]
-                inputs = to_device(dataset.__getitems__(chosen).inputs(), self.device)
-                hidden = model(**inputs).last_hidden_state
-                vectors = vector_of_text(hidden, inputs["attention_mask"], pooling=self.pooling)
-                found[chosen.numpy()] = functional.normalize(vectors, dim=-1).cpu().numpy()
-                if progress is not None:
-                    progress(start + len(chosen), len(order))
-        return found
+            return encoder.read(texts, progress=progress)
 
 
 class LogisticBaseline(nn.Module):

@@ -32,6 +32,8 @@ class SetCompletion(TaskSettings):
         item_exclude: columns of the catalogue that are no features.
         item_kinds: column of the catalogue -> a kind of feature, or "ignore", where another than the inferred one is
             meant.
+        item_text_encoder: folder of a sentence encoder, which reads the columns of the kind "text" and is not trained;
+            with ``init_from`` where that run's lies now.
         item_dropout: how often, in training, an item is left without its own vector, so that features learn to stand
             for it.
         item_encoder: "sum" of linear maps, one a feature; "mlp" adds a network that reads the sum.
@@ -119,6 +121,17 @@ class SetCompletion(TaskSettings):
             is_of_data=True,
         ),
     ] = field(default_factory=dict[str, str])
+    item_text_encoder: Annotated[
+        str | None,
+        Option(
+            "Folder of a sentence encoder, as --checkpoint takes it: the columns that --item-kind makes text become "
+            "vectors of it. It is not trained.",
+            ITEMS,
+            metavar="FOLDER",
+            names="checkpoint",
+            is_of_data=True,
+        ),
+    ] = None
     item_dropout: Annotated[
         float,
         Option(
@@ -158,6 +171,8 @@ class SetCompletion(TaskSettings):
         object.__setattr__(self, "item_kinds", dict(self.item_kinds))
         if self.catalogue is None:
             self._check_no_features()
+        if self.init_from is None:
+            self._check_texts()
         if not 0 <= self.item_dropout < 1:
             raise ConfigurationError(
                 "is not allowed",
@@ -168,7 +183,13 @@ class SetCompletion(TaskSettings):
 
     def _check_no_features(self) -> None:
         """Raise ConfigurationError for a setting of the items' features where no catalogue has some."""
-        plain = {"item_exclude": (), "item_kinds": {}, "item_dropout": ITEM_DROPOUT, "item_encoder": "sum"}
+        plain = {
+            "item_exclude": (),
+            "item_kinds": {},
+            "item_text_encoder": None,
+            "item_dropout": ITEM_DROPOUT,
+            "item_encoder": "sum",
+        }
         for name, value in plain.items():
             if getattr(self, name) != value:
                 raise ConfigurationError(
@@ -177,6 +198,24 @@ class SetCompletion(TaskSettings):
                     value=getattr(self, name),
                     fix=Message("Name the table of the items with {catalogue}, or leave it out.", catalogue=...),
                 )
+
+    def _check_texts(self) -> None:
+        """Raise ConfigurationError for texts that nothing reads, or an encoder without texts."""
+        texts = {column: kind for column, kind in self.item_kinds.items() if kind == "text"}
+        if texts and self.item_text_encoder is None:
+            raise ConfigurationError(
+                "needs a sentence encoder, which reads the texts",
+                setting="item_kinds",
+                value=texts,
+                fix=Message("Name its folder with {item_text_encoder}.", item_text_encoder=...),
+            )
+        if self.item_text_encoder is not None and not texts:
+            raise ConfigurationError(
+                "reads nothing, for no column of the catalogue is a text",
+                setting="item_text_encoder",
+                value=self.item_text_encoder,
+                fix=Message("Name one with {item_kinds}, or leave it out.", item_kinds={"title": "text"}),
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:

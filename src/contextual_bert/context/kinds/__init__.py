@@ -19,6 +19,7 @@ from contextual_bert.context.kinds.feature import (
     register_kind,
     schema_fault,
 )
+from contextual_bert.context.kinds.item_text import ItemText
 from contextual_bert.context.kinds.multi_categorical import MULTI_EMPTY, MULTI_RESERVED, MULTI_UNKNOWN, MultiCategorical
 from contextual_bert.context.kinds.numerical import Numerical, bin_names, edge_names
 from contextual_bert.context.kinds.vector import Vector
@@ -40,6 +41,7 @@ __all__ = [
     "FeatureLayout",
     "Finding",
     "InferenceSettings",
+    "ItemText",
     "MultiCategorical",
     "Numerical",
     "Vector",
@@ -50,5 +52,5 @@ __all__ = [
     "schema_fault",
 ]
 
-for _kind in (Categorical, MultiCategorical, Numerical, Vector):
+for _kind in (Categorical, MultiCategorical, Numerical, Vector, ItemText):
     register_kind(_kind)

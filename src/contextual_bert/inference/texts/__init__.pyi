@@ -3,6 +3,7 @@ from .encode_questions import EncodedQuestions, QuestionReport, encode_questions
 from .encode_texts import EncodedTexts, TextReport, encode_texts
 from .label_scoring import score_labels
 from .question_answering import AnsweredTable, QuestionAnsweringPipeline, TextSpan
+from .sentence_encoder import SentenceEncoder
 from .text_generation import TextGeneration, generate_texts
 from .text_pipeline import LabelledTexts, TextAnswer, TextPipeline
 from .text_sampling import TextSampling, sample_texts
@@ -15,6 +16,7 @@ __all__ = [
     "LabelledTexts",
     "QuestionAnsweringPipeline",
     "QuestionReport",
+    "SentenceEncoder",
     "TextAnswer",
     "TextGeneration",
     "TextPipeline",

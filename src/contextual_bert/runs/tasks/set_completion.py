@@ -26,7 +26,7 @@ from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.nouns import agreeing, counted
-from contextual_bert.runs.catalogue_reading import catalogue_features
+from contextual_bert.runs.catalogue_reading import catalogue_features, texts_of_run
 from contextual_bert.runs.item_start import settle_values
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
@@ -271,9 +271,9 @@ def _with_catalogue(processor: ContextualBertProcessor, recipe: Recipe) -> tuple
     task = recipe.set_task
     if task.catalogue is None:
         return {"processor": processor}, []
-    shop, found, lines = catalogue_features(task, processor.items, reading=recipe.reading)
+    shop, found, texts, lines = catalogue_features(recipe, processor.items)
     whole = processor.with_items(shop.unknown_items).with_item_schema(found.schema)
-    return {"processor": whole, "item_features": encode_catalogue(shop, found.schema, whole.items)}, lines
+    return {"processor": whole, "item_features": encode_catalogue(shop, found.schema, whole.items, texts)}, lines
 
 
 def _with_catalogue_of_run(processor: ContextualBertProcessor, recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
@@ -301,8 +301,9 @@ def _with_catalogue_of_run(processor: ContextualBertProcessor, recipe: Recipe) -
                 fix="Leave it out.",
             )
     shop = Catalogue(task.catalogue, processor.items, reading=recipe.reading)
-    whole = processor.with_items(shop.unknown_items)
-    return {"processor": whole, "item_features": encode_catalogue(shop, schema, whole.items)}, []
+    whole, texts = processor.with_items(shop.unknown_items), texts_of_run(recipe, schema)
+    items = encode_catalogue(shop, schema, whole.items, texts)
+    return {"processor": whole, "item_features": items}, texts.lines() if texts is not None else []
 
 
 def _sums_of_sets(dataset: SequenceDataset, shares: NDArray[np.float64]) -> NDArray[np.float64]:
