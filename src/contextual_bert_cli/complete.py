@@ -1,25 +1,23 @@
 """``contextual-bert complete``: raw values in, proposals out, for one set or for all rows of a table."""
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from contextual_bert.nouns import counted
 from contextual_bert_cli import constraint_options, options
 from contextual_bert_cli.arrow import load_arrow
+from contextual_bert_cli.asked_queries import SET, asked_queries, items_of
 from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_constraints
 from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
 from contextual_bert_cli.option_values import split_commas
-from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
-from contextual_bert_cli.pipelines import load_pipeline
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, working
+from contextual_bert_cli.pipelines import load_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets, reading_over, separator_of
-from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 
 if TYPE_CHECKING:
     from contextual_bert.inference import Answer, BulkSettings, Candidate, JointAnswer, RayCluster
@@ -33,11 +31,6 @@ Example:
   contextual-bert complete runs/gsu --data sets.parquet --output /shared/out --ray --ray-address auto --workers 16
   where a line of queries.jsonl is {"items": ["020101", "[MASK]"], "context": {"age": 34}, "deny": ["010101"]}
 """
-_LIST = re.compile(r"\s*\[\s*[\"']")
-ITEM_LISTS = ("items", "allow", "deny", "owned", "locked")  # keys of a query
-QUERY_OPTIONS = {  # key of a query -> option
-    **{key: f"--{option}" for option, key in CONSTRAINT_OPTIONS.items()}, "items": "--set", "guidance": "--guidance",
-}  # fmt: skip
 
 
 def show_answer(answer: "Answer", *, num_items: int) -> None:
@@ -160,9 +153,8 @@ def complete_rows(
     else:
         from contextual_bert.inference import complete_table
 
-        with working(f"loading {directory}"):
-            reading = settings.catalogue_reading
-            pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
+        reading = settings.catalogue_reading
+        pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading)
         with counting("completing") as progress:
             report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
     remark(*report.lines(), f"wrote {output}")
@@ -375,20 +367,12 @@ def command(
         )
     trained = trained_sets(directory)
     between = separator or trained.separator
-    constraints = given_constraints(choices, separator=between)
-    extra = [*(["context"] if context else []), *constraints]
     if data is not None and context:
         raise ConfigurationError(
             "belongs to --set", fix="With --data, the columns of the table are the context.", setting="--context"
         )
-    if queries is not None and extra:
-        raise ConfigurationError(
-            "belongs to --set",
-            fix=f'With --input, each line says its own {CONSTRAINT_OPTIONS.get(extra[0], extra[0])}: {{"items": '
-            '[...], "context": {...}, "allow": [...], "max_price": 80}.',
-            setting=f"--{extra[0]}",
-        )
     if data is not None and output is not None:
+        constraints = given_constraints(choices, separator=between)
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
@@ -414,82 +398,18 @@ def command(
             device=device, cluster=cluster,
         )  # fmt: skip
         return
-    asked: list[dict[str, Any]] = []
-    lines: list[int] = []
-    if queries is not None:
-        lines, asked = read_queries(queries)
-        numbered = zip(lines, asked, strict=True)
-        asked = [split_texts(query, between, place=f"{queries}, line {line}") for line, query in numbered]
-        if repeats:
-            asked = [{"repeats": True, **query} for query in asked]
-        if guidance is not None:
-            asked = [{"guidance": guidance, **query} for query in asked]
-    else:
-        asked.append({"items": items_of(items or "", between), "context": read_context(context)})
-        asked[0] |= {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
-        asked[0] |= {"repeats": repeats, "guidance": 1 if guidance is None else guidance}
-    with working(f"loading {directory}"):
-        pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
-    remark(*(pipeline.catalogue.notes() if pipeline.catalogue is not None else ()))
-    placed = (
-        at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS, given={"where": where or []})
-    )
-    with working(f"completing {counted(len(asked), 'set')}"), placed:
+    everywhere = {"repeats": True} if repeats else {}
+    everywhere |= {"guidance": guidance} if guidance is not None else {}
+    own = {"items": items_of(items, between)} if items is not None else {}
+    asked = asked_queries(choices, SET, own, everywhere=everywhere, separator=between)
+    pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading)
+    with working(f"completing {counted(len(asked.queries), 'set')}"), asked.placing:
         answers: Any
         if joint:
-            answers = pipeline.complete_jointly(asked, num_completions=top, batch_size=batch_size, **search)
+            answers = pipeline.complete_jointly(asked.queries, num_completions=top, batch_size=batch_size, **search)
         else:
-            answers = pipeline(asked, top_k=top, batch_size=batch_size)
-    if queries is not None:
-        show_json(*answers)
-    elif output_format == "json":
-        show_json(answers[0], indent=1)
-    elif joint:
-        show_joint_answer(answers[0])
-    else:
-        show_answer(answers[0], num_items=len(pipeline.processor.items.values))
-
-
-def split_texts(query: dict[str, Any], separator: str, *, place: str) -> dict[str, Any]:
-    """A query whose lists of items are lists, where it had them as texts."""
-    texts = {key: value for key in ITEM_LISTS if isinstance(value := query.get(key), str)}
-    return {**query, **{key: items_of(text, separator, place=f"{place}, {key}") for key, text in texts.items()}}
-
-
-def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
-    """The items of a text, which a separator or a JSON list keeps apart; an empty text is the empty set.
-
-    Raises:
-        ConfigurationError: nothing between two separators, or a list of something else than texts.
-
-    Example:
-        >>> items_of("coat, [MASK]", ","), items_of('["coat", "[MASK]"]', ",")
-        (['coat', '[MASK]'], ['coat', '[MASK]'])
-    """
-    from contextual_bert.errors import ConfigurationError
-
-    if not text.strip():
-        return []
-    if _LIST.match(text):
-        try:
-            given = cast(list[object], json.loads(text))
-        except (ValueError, RecursionError):
-            given = []
-        names = [name.strip() for name in given if isinstance(name, str)]
-        if not names or len(names) < len(given) or "" in names:
-            raise ConfigurationError(
-                "looks like a list, and is no JSON list of names",
-                setting=place,
-                value=text,
-                fix=f'Give names with {separator!r} between them, or a list such as \'["coat", "[MASK]"]\'.',
-            )
-        return names
-    items = [part.strip() for part in text.split(separator)]
-    if "" in items:
-        raise ConfigurationError(
-            f"has nothing as item {items.index('') + 1} of {len(items)}",
-            setting=place,
-            value=text,
-            fix=f"Give names with {separator!r} between them, and [MASK] where one is missing.",
-        )
-    return items
+            answers = pipeline(asked.queries, top_k=top, batch_size=batch_size)
+    num_items = len(pipeline.processor.items.values)
+    asked.show(
+        answers, output_format, show_joint_answer if joint else lambda answer: show_answer(answer, num_items=num_items)
+    )

@@ -6,7 +6,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.complete import QUERY_OPTIONS, items_of
+from contextual_bert_cli.asked_queries import SET, items_of
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
 from contextual_bert_cli.records import at_options, read_context
 
@@ -62,7 +62,7 @@ def command(
 
     with working(f"loading {directory}"):
         pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
-    with working("asking with fewer fields"), at_options(QUERY_OPTIONS):
+    with working("asking with fewer fields"), at_options(SET.options):
         found = explain(pipeline, query, item=item, slot=slot - 1, num_pairs=pairs, seed=seed, batch_size=batch_size)
     if output_format == "json":
         show_json_text(found.to_json())

@@ -7,7 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.complete import items_of
+from contextual_bert_cli.asked_queries import items_of
 from contextual_bert_cli.output import (
     calm_transformers,
     check_output_path,

@@ -4,9 +4,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
+from contextual_bert_cli.output import remark, working
+
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
     from contextual_bert.data import ReadSettings
+
+
+def load_with_notes(
+    directory: Path, *, device: str, catalogue: Path | None, reading: "ReadSettings | None" = None
+) -> Union["CompletionPipeline", "OnnxCompletionPipeline"]:
+    """Return what ``load_pipeline`` does, and say what is to be known of the catalogue."""
+    with working(f"loading {directory}"):
+        pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
+    remark(*(pipeline.catalogue.notes() if pipeline.catalogue is not None else ()))
+    return pipeline
 
 
 def load_pipeline(

@@ -9,13 +9,12 @@ import typer
 from contextual_bert.nouns import counted
 from contextual_bert_cli import constraint_options, options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_constraints
+from contextual_bert_cli.asked_queries import ITEM, asked_queries
 from contextual_bert_cli.inputs import checking, one_of
-from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
-from contextual_bert_cli.pipelines import load_pipeline
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, working
+from contextual_bert_cli.pipelines import load_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of
-from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 
 if TYPE_CHECKING:
     from contextual_bert.inference import SimilarAnswer
@@ -28,9 +27,6 @@ Example:
   contextual-bert similar runs/gsu --input queries.jsonl > answers.jsonl
   where a line of queries.jsonl is {"item": "coat-17", "context": {"age": 34}, "deny": ["coat-18"]}
 """
-QUERY_OPTIONS = {  # key of a query -> option
-    **{key: f"--{option}" for option, key in CONSTRAINT_OPTIONS.items()}, "item": "--item", "guidance": "--guidance",
-}  # fmt: skip
 
 
 @with_recipe_options(only=READING)
@@ -116,41 +112,17 @@ def command(
             raise ConfigurationError("is for --context", setting=lost[0], fix="Give that, or leave it out.")
     load_arrow()
     check_reads(choices, ("catalogue",))
-    constraints = given_constraints(choices, separator=separator or trained_sets(directory).separator)
-    asked: list[dict[str, Any]] = []
-    lines: list[int] = []
-    if queries is not None:
-        said = {"context": context, "guidance": guidance, **constraints}
-        beside = [name for name, value in said.items() if value is not None]
-        if beside:
-            key = CONSTRAINT_OPTIONS.get(beside[0], beside[0])
-            fix = (
-                f'With --input, each line says its own {key}: {{"item": "coat-17", "context": {{...}}, "deny": [...]}}.'
-            )
-            raise ConfigurationError("belongs to --item", fix=fix, setting=f"--{beside[0]}")
-        lines, asked = read_queries(queries)
-    else:
-        asked.append({"item": item, **{CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}})
-        asked[0] |= {"context": read_context(context)} if context is not None else {}
-        asked[0] |= {"guidance": guidance} if guidance is not None else {}
-    with working(f"loading {directory}"):
-        pipeline: Any = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading_of(choices))
-    remark(*(pipeline.catalogue.notes() if pipeline.catalogue is not None else ()))
-
+    own = {"item": item} if item is not None else {}
+    everywhere = {"guidance": guidance} if guidance is not None else {}
+    between = separator or trained_sets(directory).separator
+    asked = asked_queries(choices, ITEM, own, everywhere=everywhere, separator=between)
+    pipeline: Any = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading_of(choices))
     from contextual_bert.inference import similar_items
 
-    placed = (
-        at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS, given={"where": where or []})
-    )
-    with working(f"looking for what is like {counted(len(asked), 'item')}"), placed:
+    with working(f"looking for what is like {counted(len(asked.queries), 'item')}"), asked.placing:
         weight = {} if similarity_weight is None else {"similarity_weight": similarity_weight}
-        answers: Any = similar_items(pipeline, asked, top_k=top, batch_size=batch_size, **weight)
-    if queries is not None:
-        show_json(*answers)
-    elif output_format == "json":
-        show_json(answers[0], indent=1)
-    else:
-        show_similar(answers[0])
+        answers: Any = similar_items(pipeline, asked.queries, top_k=top, batch_size=batch_size, **weight)
+    asked.show(answers, output_format, show_similar)
 
 
 def show_similar(answer: "SimilarAnswer") -> None:

@@ -20,7 +20,7 @@ EXTRA_OF = {"server": "serve"}  # what needs its extra as a whole, and is import
 
 # Tests of the unit folders that are about a topic, which several modules serve. Others are named after their module.
 TOPICS = {
-    "cli": {"light_install", "set_text"},
+    "cli": {"light_install"},
     "conditioning": {"formulas", "method_settings"},
     "context": {"missing_values", "silenced"},
     "data": {
