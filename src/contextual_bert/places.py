@@ -233,6 +233,18 @@ def rows_are_lines(file: str, lines: Sequence[int] | None) -> None:
         _lines_of_files[file] = lines
 
 
+def lines_of_rows(file: str) -> Sequence[int] | None:
+    """Return the line of an editor that each row of a file is, None where it is not known.
+
+    Example:
+        >>> rows_are_lines("days.csv", range(2, 12))
+        >>> lines_of_rows("days.csv")[0]
+        2
+        >>> rows_are_lines("days.csv", None)
+    """
+    return _lines_of_files.get(file)
+
+
 def rows_are_left(file: str, rows: Sequence[int] | None) -> None:
     """Say which rows of a file a table still has; None: all.
 

@@ -14,7 +14,7 @@ from contextual_bert_cli.failures import InWords
 COMMANDS = (
     *("inspect", "split", "train", "evaluate", "importance", "complete", "similar", "explain", "vectors"),
     *("export", "serve", "compare", "predict", "sample", "generate", "inspect-model", "parameters"),
-    *("catalogue", "world"),
+    *("catalogue", "histories", "world"),
 )
 _REST = "Options"
 

@@ -19,8 +19,9 @@ _OTHERS: Mapping[str, str] = {
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            *("baselines", "catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes"),
-            *("max_new_tokens", "method", "num_beams", "num_samples", "output", "prompt", "ray_address", "reference"),
+            *("baselines", "basket", "catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes"),
+            *("max_history", "max_new_tokens", "method", "min_history", "min_items", "quantity", "session_gap"),
+            *("targets", "user", "num_beams", "num_samples", "output", "prompt", "ray_address", "reference"),
             *("resume", "shard_size", "similarity_weight", "temperature", "top_p"),
         )
     },

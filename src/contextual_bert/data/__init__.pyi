@@ -5,6 +5,8 @@ from .cooccurrence import cooccurrence_vectors
 from .dataset import EveryPosition, LengthBucketSampler, SequenceBatch, SequenceDataset
 from .groups import Groups, group_rows
 from .hashing import table_digest
+from .history_report import HistoryReport
+from .log_settings import HistorySettings
 from .name_lists import read_names
 from .oracle import Oracle
 from .policies import ReadReport, SetPolicy
@@ -17,6 +19,7 @@ from .splits import Split, check_fractions, new_split, split_by_column, split_by
 from .text_audit import audit_texts
 from .text_masking import TextMaskingCollator
 from .text_table import TextTable
+from .transaction_logs import write_histories
 from .world import StylistWorld
 from .writers import check_writable, write_table
 
@@ -26,6 +29,8 @@ __all__ = [
     "EveryPosition",
     "Fault",
     "Groups",
+    "HistoryReport",
+    "HistorySettings",
     "LengthBucketSampler",
     "MaskingCollator",
     "Oracle",
@@ -57,5 +62,6 @@ __all__ = [
     "split_by_row",
     "split_by_time",
     "table_digest",
+    "write_histories",
     "write_table",
 ]

@@ -24,12 +24,12 @@ from contextual_bert.errors import ConfigurationError, DataError, SchemaError, U
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace, place_of_row
 
-__all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
+__all__ = ["AMOUNT", "SLIPS", "Groups", "ValueRows", "group_rows", "placing", "separator_of_cells", "value_rows"]
 
-_SLIPS = 0.01  # of the groups of several rows: a column that varies in fewer has slips
+SLIPS = 0.01  # of the groups of several rows: a column that varies in fewer has slips
 _MOST_RETURNS = 0.5  # of the rows
 # Names of columns that say how many of an item were bought, or for how much.
-_AMOUNT = re.compile(
+AMOUNT = re.compile(
     r"(?i)(^|[^a-z])(quantity|qty|count|units?|pieces|amount|price|sales|revenue|total|menge|anzahl|stück|stueck|preis"
     r"|betrag|umsatz)"
 )
@@ -182,13 +182,13 @@ def group_rows(
             keys = canonical_array(kept[name]).unique()
             slips += [f"warning: {told}" for told in odd_keys(keys, column=name, each="a group")]
             continue
-        own_values = _value_rows(cells, group_of, first_rows)
+        own_values = value_rows(cells, group_of, first_rows)
         varying = own_values.varying
         if len(varying):
             row = int(varying[0])
             num_varying = int((np.bincount(group_of[varying]) > 0).sum())
             group = ", ".join(f"{each} {str(table[each][row].as_py())!r}" for each in by)
-            if name in needed or (name in context and num_varying > _SLIPS * num_several):
+            if name in needed or (name in context and num_varying > SLIPS * num_several):
                 values = [cells[index].as_py() for index in (int(own_values.rows[group_of[row]]), row)]
                 shown = " and ".join(f"{value!r:.40}" for value in values)
                 raise DataError(
@@ -201,7 +201,7 @@ def group_rows(
                     "the cells, or leave the column out.",
                 )
             # Without a value: what was left out stands in the model's card.
-            if num_varying > _SLIPS * num_several:
+            if num_varying > SLIPS * num_several:
                 left_out[name] = f"it varies within {num_varying:,} of {num_groups:,} groups, and describes the item"
                 continue
             slips.append(
@@ -228,7 +228,7 @@ def _returns_in(name: str, cells: pa.ChunkedArray, *, file: str | None) -> list[
     """Return a warning where a quantity or a price is negative in some rows: their items were returned, not bought."""
     kind = cells.type
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if not is_number or _AMOUNT.search(name) is None:
+    if not is_number or AMOUNT.search(name) is None:
         return []
     is_negative = pc.fill_null(pc.less(cells.cast(pa.float64(), safe=False), 0), False)
     count = pc.sum(is_negative, min_count=0).as_py()
@@ -241,7 +241,7 @@ def _returns_in(name: str, cells: pa.ChunkedArray, *, file: str | None) -> list[
     ]
 
 
-class _ValueRows(NamedTuple):
+class ValueRows(NamedTuple):
     """The row that has the value of each group, in one column.
 
     ``rows``: that row; ``is_missing``: the groups without one value; ``varying``: rows with another value than the
@@ -254,7 +254,7 @@ class _ValueRows(NamedTuple):
     num_filled: int
 
 
-def _value_rows(cells: pa.ChunkedArray, group_of: NDArray[np.int64], first_rows: NDArray[np.int64]) -> _ValueRows:
+def value_rows(cells: pa.ChunkedArray, group_of: NDArray[np.int64], first_rows: NDArray[np.int64]) -> ValueRows:
     """Find the value of each group, which is that of its first cell that is not empty."""
     codes, rows = codes_of(cells), first_rows.copy()
     is_filled = ~np.asarray(without_value(decoded(cells)), np.bool_)
@@ -268,7 +268,7 @@ def _value_rows(cells: pa.ChunkedArray, group_of: NDArray[np.int64], first_rows:
     is_missing[group_of[varying]] = True
     with_gap = np.unique(group_of[~is_filled])
     num_filled = int((has_value[with_gap] & ~is_missing[with_gap]).sum())
-    return _ValueRows(rows, is_missing, varying, num_filled)
+    return ValueRows(rows, is_missing, varying, num_filled)
 
 
 def separator_of_cells(separator: str) -> str | None:

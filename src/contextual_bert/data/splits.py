@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text, without_value
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, with_hyphens
+from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times
 from contextual_bert.context.spelling import spelt_array
 from contextual_bert.context.vocabulary import canonical_array, normal_form
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.hashing import hash_counters, hash_strings, table_digest, unit_interval
+from contextual_bert.data.instants import instants
 from contextual_bert.data.read_settings import OnBadRow, ReadSettings
 from contextual_bert.data.sets import SetTable
 from contextual_bert.data.text_table import TextTable
@@ -45,6 +46,7 @@ __all__ = [
     "split_by_customer",
     "split_by_row",
     "split_by_time",
+    "time_borders",
 ]
 
 PARTS = ("train", "validation", "test")
@@ -339,12 +341,25 @@ def split_by_time(
             return replace(found, assignment=assignment, data_digest=table_digest(table))
     times = _times(checked_column(table, column, file=file, complete=True), column, file, date_formats=date_formats)
     distinct, place, counts = np.unique(times, return_inverse=True, return_counts=True)
-    before = np.concatenate([[0], np.cumsum(counts)]) / len(times)  # share of the rows before each border
-    first_validation = int(np.argmin(np.abs(before - (1 - validation - test))))
-    first_test = int(np.argmin(np.abs(before - (1 - test))))
+    first_validation, first_test = time_borders(counts, validation=validation, test=test)
     time_index = np.arange(len(distinct))
     parts = (time_index >= first_validation).astype(np.uint8) + (time_index >= first_test).astype(np.uint8)
     return _split(table, parts[place], by="time", column=column, fractions=(validation, test), seed=None, file=file)
+
+
+def time_borders(counts: NDArray[np.int64], *, validation: float, test: float) -> tuple[int, int]:
+    """Return the places of the first time of validation and of test, among the distinct times in their order.
+
+    Args:
+        counts: rows of each distinct time.
+        validation, test: shares of the rows, which the borders come as close to as they can.
+
+    Example:
+        >>> time_borders(np.array([6, 1, 1, 2]), validation=0.2, test=0.2)
+        (1, 3)
+    """
+    before = np.concatenate([[0], np.cumsum(counts)]) / counts.sum()  # share of the rows before each border
+    return int(np.argmin(np.abs(before - (1 - validation - test)))), int(np.argmin(np.abs(before - (1 - test))))
 
 
 def split_by_column(table: pa.Table, column: str, *, file: str | None = None) -> Split:
@@ -469,7 +484,7 @@ def _times(values: pa.ChunkedArray, column: str, file: str | None, *, date_forma
             if times.null_count == values.null_count:
                 return times.cast(pa.int64()).to_numpy()
             # Of two files one may have ISO 8601.
-            return _instants(with_hyphens(pc.coalesce(times.cast(pa.string()), values)), column, file)
+            return instants(pc.coalesce(times.cast(pa.string()), values), column=column, file=file)[0]
         if date_formats and not are_iso_dates(values):
             row = pc.index(pc.is_null(parsed_times(values, date_formats[0])), True).as_py()
             raise DataError(
@@ -479,7 +494,7 @@ def _times(values: pa.ChunkedArray, column: str, file: str | None, *, date_forma
                 column=column,
                 fix="Give a date format that fits each row, or write the times as 2016-03-05.",
             )
-        return _instants(with_hyphens(values), column, file)
+        return instants(values, column=column, file=file)[0]
     if pa.types.is_temporal(kind):
         return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -490,34 +505,6 @@ def _times(values: pa.ChunkedArray, column: str, file: str | None, *, date_forma
         column=column,
         fix="A time is a date, a timestamp, a number or text such as 2016-03-05.",
     )
-
-
-def _instants(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[np.int64]:
-    """ISO 8601 text as microseconds since 1970, counted in UTC if the rows have time zones."""
-    texts = pc.replace_substring_regex(values, r" ?UTC$", "Z")
-    texts = pc.replace_substring_regex(texts, r"(\.[0-9]{6})[0-9]+", r"\1")
-    has_zone = pc.any(pc.match_substring_regex(texts, r"[T ][0-9:.]+[Z+-]")).as_py()
-    kind = pa.timestamp("us", tz="UTC" if has_zone else None)
-    try:
-        return texts.cast(kind).cast(pa.int64()).to_numpy()
-    except pa.ArrowInvalid:
-        row = next(row for row, text in enumerate(texts) if not _is_time(text, kind))
-        raise DataError(
-            f"{values[row].as_py()!r} is not a time{' with a zone, as others are' if has_zone else ''}",
-            file=file,
-            row=row,
-            column=column,
-            fix="Write times as 2016-03-05 or 2016-03-05T14:30:00, all with a zone such as +01:00 or none; or say how "
-            "they are written with --date-format, as '%d/%m/%Y %H:%M:%S' (in Python date_formats).",
-        ) from None
-
-
-def _is_time(text: pa.Scalar, kind: pa.DataType) -> bool:
-    try:
-        text.cast(kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def check_fractions(validation: float, test: float) -> None:

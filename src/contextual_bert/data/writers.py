@@ -3,9 +3,12 @@
 `read_table` reads them. A file is written whole or not at all. It knows nothing of what the columns mean.
 """
 
-from collections.abc import Callable, Mapping
+import base64
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +22,10 @@ from contextual_bert.errors import DataError, NonFiniteError
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_text import json_text
 
-__all__ = ["check_writable", "write_table"]
+__all__ = ["check_writable", "row_writer", "write_table"]
 
 _ROWS = 10_000  # of JSON in memory at a time
+_MOST_DICTIONARY_BYTES = 256 << 20  # of a column of Parquet; above it each value is written by itself
 
 
 def write_table(table: Frame, path: str | PathLike[str]) -> None:
@@ -45,6 +49,55 @@ def write_table(table: Frame, path: str | PathLike[str]) -> None:
             _WRITERS[target.suffix.lower()](_without_nan(without_notes(table)), partial)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NonFiniteError, TypeError, ValueError) as error:
         raise DataError(f"the table cannot be written: {error}", file=str(target), fix=_FIX) from error
+
+
+@contextmanager
+def row_writer(path: str | PathLike[str]) -> Generator[Callable[[pa.Table], None]]:
+    """Give what writes rows to a file piece by piece; the file is there, whole, when the block ends well.
+
+    Args:
+        path: ends in .parquet, .jsonl or .ndjson. Text that is stored as a dictionary is read as plain text again.
+
+    Example:
+        >>> with row_writer("sets.parquet") as write:
+        ...     write(pa.table({"age": [34]}))
+        ...     write(pa.table({"age": [51]}))
+        >>> parquet.read_table("sets.parquet")["age"].to_pylist()
+        [34, 51]
+    """
+    target = Path(path)
+    writers: list[parquet.ParquetWriter] = []
+    with replacing_file(target) as partial:
+        if target.suffix.lower() != ".parquet":
+            with partial.open("w", encoding="utf-8") as stream:
+                yield lambda table: _write_lines(table, stream)
+            return
+
+        def write(table: pa.Table) -> None:
+            if not writers:
+                writers.append(_parquet_writer(partial, table.schema))
+            writers[0].write_table(table.cast(writers[0].schema), row_group_size=max(1, table.num_rows))
+
+        try:
+            yield write
+        finally:
+            for writer in writers:
+                writer.close()
+
+
+def _parquet_writer(path: Path, schema: pa.Schema) -> parquet.ParquetWriter:
+    """Return a writer of columns, some of which may be stored as dictionaries; they are read without them."""
+    plain = pa.schema([(each.name, _without_dictionary(each.type)) for each in schema])
+    writer = parquet.ParquetWriter(path, schema, store_schema=False, dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES)
+    told = base64.b64encode(plain.serialize().to_pybytes()).decode()
+    writer.add_key_value_metadata({"ARROW:schema": told})
+    return writer
+
+
+def _without_dictionary(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return pa.list_(_without_dictionary(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def check_writable(path: str | PathLike[str], schema: pa.Schema) -> None:
@@ -80,9 +133,13 @@ def _has_nan(lists: pa.ChunkedArray) -> bool:
 
 def _write_json(table: pa.Table, path: Path) -> None:
     with path.open("w", encoding="utf-8") as stream:
-        for batch in table.to_batches(max_chunksize=_ROWS):
-            lines = (json_text(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
-            stream.writelines(f"{line}\n" for line in lines)
+        _write_lines(table, stream)
+
+
+def _write_lines(table: pa.Table, stream: TextIO) -> None:
+    for batch in table.to_batches(max_chunksize=_ROWS):
+        lines = (json_text(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
+        stream.writelines(f"{line}\n" for line in lines)
 
 
 _FIX = "Give a file that ends in .parquet or .jsonl."

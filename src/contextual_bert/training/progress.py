@@ -146,9 +146,21 @@ def _in_words(seconds: float) -> str:
 
 @contextmanager
 def counting(
-    label: str, *, is_quiet: bool = False, console: Console | None = None
+    label: str,
+    *,
+    is_quiet: bool = False,
+    console: Console | None = None,
+    seconds_before: float = 0.0,
+    unit: str = "row",
 ) -> Generator[Callable[[int, int], None] | None]:
     """Show work that reports (done, in all), as a bar or as lines of a log; yield None where nothing shall be shown.
+
+    Args:
+        label: of the work.
+        is_quiet: show nothing.
+        console: where to draw; standard error by default.
+        seconds_before: work that takes less shows no bar.
+        unit: what is counted, in the lines of a log.
 
     Example:
         >>> with counting("scoring", is_quiet=True) as progress: progress is None
@@ -160,9 +172,21 @@ def counting(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     drawn = console or Console(stderr=True)
     if not drawn.is_terminal:
-        lines = ProgressLines(has_start=False, unit="row")
+        lines = ProgressLines(has_start=False, unit=unit)
         yield lambda done, total: lines.show(label, done, total)
         return
-    with Progress(*columns, console=drawn, transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = Progress(*columns, console=drawn, transient=True)
+    task, first = bar.add_task(label, total=None), time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        if not bar.live.is_started and time.monotonic() - first >= seconds_before:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        if not seconds_before:
+            bar.start()
+        yield show
+    finally:
+        if bar.live.is_started:
+            bar.stop()
