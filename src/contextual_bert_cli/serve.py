@@ -158,7 +158,9 @@ def command(
     check_can_listen(host, port)
 
     def load() -> "CompletionPipeline | OnnxCompletionPipeline":
-        return load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
+        # A link may lead to another run from one moment to the next: all files are read from where it leads now.
+        place = directory.resolve() if directory.resolve() != directory.absolute() else directory
+        return load_pipeline(place, device=device, catalogue=catalogue, reading=reading)
 
     with working(f"loading {directory}"):
         pipeline = tried(load())

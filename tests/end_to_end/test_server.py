@@ -187,6 +187,81 @@ def reload_under_load(server: Server, query: dict[str, Any], expected: Any) -> i
     return numbers[-1]
 
 
+@pytest.fixture(scope="module")
+def with_features(command: Any, world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run whose items have features."""
+    output = tmp_path_factory.mktemp("features") / "run"
+    shop = ("--catalogue", world / "articles.parquet")
+    result = command("train", world / "outfits.parquet", *command.small, *shop, "--output", output)
+    assert result.exit_code == 0, result.output
+    return output
+
+
+def test_a_changed_catalogue_is_taken_in_while_clients_ask(
+    command: Any, with_features: Path, world: Path, tmp_path: Path
+) -> None:
+    """New items are known after a reload, removed ones never proposed, and half a catalogue changes nothing."""
+    articles = pq.read_table(world / "articles.parquet")
+    key = articles.column_names[0]
+    gone, kept = articles.column(key).to_pylist()[:2]
+    shop, link = tmp_path / "shop.parquet", tmp_path / "current"
+    pq.write_table(articles, shop)
+    link.symlink_to(with_features)
+    server, is_over, statuses, seen = Server(link, "--catalogue", shop), threading.Event(), list[int](), set[str]()
+
+    def ask() -> None:
+        with server.client() as client:
+            while not is_over.is_set():
+                answer = client.post("/v1/complete?top_k=100", json={"items": [kept, "[MASK]"]})
+                statuses.append(answer.status_code)
+                seen.update(each["item"] for each in answer.json()["slots"][0]["candidates"])
+
+    def proposed(client: httpx.Client) -> dict[str, bool]:
+        answer = client.post("/v1/complete?top_k=100", json={"items": [kept, "[MASK]"]}).json()
+        return {each["item"]: each["is_new"] for each in answer["slots"][0]["candidates"]}
+
+    with ThreadPoolExecutor(4) as pool, server.client() as client:
+        asking = [pool.submit(ask) for _ in range(4)]
+        try:
+            assert gone in proposed(client) and "coat-spring" not in proposed(client)
+            new = articles.slice(0, 1).set_column(0, key, pa.array(["coat-spring"]))
+            pq.write_table(pa.concat_tables([articles, new]), tmp_path / "next.parquet")
+            (tmp_path / "next.parquet").replace(shop)
+            without = ("--item", gone, "--output", tmp_path / "sale")
+            assert command("catalogue", "remove", with_features, *without).exit_code == 0
+            (tmp_path / "next").symlink_to(tmp_path / "sale")
+            (tmp_path / "next").replace(link)
+            assert client.post("/v1/admin/reload").json()["number"] == 2
+            now = proposed(client)
+            assert now["coat-spring"] and not now.get(gone, False) and gone not in now
+            found = client.get("/v1/items", params={"item": ["coat-spring", gone]}).json()["items"]
+            assert [(each["is_new"], each["is_removed"]) for each in found] == [(True, False), (False, True)]
+            assert client.post("/v1/similar", json={"item": "coat-spring"}).status_code == 200
+
+            whole = shop.read_bytes()
+            for broken in (whole[: len(whole) // 2], b"", None):
+                shop.write_bytes(broken) if broken is not None else shop.unlink()
+                assert client.post("/v1/admin/reload").status_code == 500
+                assert proposed(client) == now
+                version = client.get("/v1/schema").json()["version"]
+                assert version["number"] == 2 and version["reload_failed_at"] is not None
+                assert "contextual_bert_last_reload_succeeded 0.0" in client.get("/metrics").text
+            shop.write_bytes(whole)
+            assert client.post("/v1/admin/reload").json() | {"loaded_at": ""} == {
+                "number": 3, "loaded_at": "", "reload_failed_at": None,
+            }  # fmt: skip
+        finally:
+            is_over.set()
+        for each in asking:
+            each.result(60)
+    assert server.end() == 0
+    assert len(statuses) > 20 and {*statuses} == {200} and "coat-spring" in seen
+    failed = [line for line in server.log if line["event"] == "reload failed"]
+    assert len(failed) == 3 and all("shop.parquet" in line["reason"] and line["version"] == 2 for line in failed)
+    reloaded = server.wait_for("reloaded")
+    assert reloaded["new_items"] >= 1 and any("features alone" in note for note in reloaded["notes"])
+
+
 @pytest.mark.slow
 def test_an_export_is_served(command: Any, run_directory: Path, shop: Path, tmp_path: Path) -> None:
     assert command("export", run_directory, "--output", tmp_path / "onnx", "--top", 4).exit_code == 0

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Iterable
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Catalogue:
     Raises:
         SchemaError, UnknownNameError: no column of names, or a price or stock column of another kind.
         DataError: a name that is missing or there twice, a price that is no number or negative, with its row; no item
-            of the table is in the vocabulary.
+            of the table is in the vocabulary; a file that is written to while it is read.
 
     Relation to its siblings:
         ``constraints.py`` reads it. An empty cell satisfies no condition: where the material of an item is unknown,
@@ -90,8 +91,15 @@ class Catalogue:
         needs_known: bool = True,
     ) -> None:
         reading = reading or ReadSettings()
-        table = read_table(source, code_columns=EVERY_COLUMN, settings=reading)
         file = str(source) if isinstance(source, str | PathLike) else None
+        before = _stamp(file)
+        table = read_table(source, code_columns=EVERY_COLUMN, settings=reading)
+        if _stamp(file) != before:
+            raise DataError(
+                "the file was changed while it was read",
+                file=file,
+                fix="Write a new catalogue beside it, then rename it: nobody reads half of it then.",
+            )
         hints = price_hints(table) if reading.decimal is None else []
         self._reading = (*reading_lines(table), *hints)
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
@@ -269,6 +277,15 @@ class Catalogue:
     def _separator(self, name: str) -> str | None:
         kind = value_type(self.table.column(name).type)
         return self.attribute(name).separator if is_text(kind) else None
+
+
+def _stamp(file: str | None) -> tuple[int, ...] | None:
+    """Return what changes when somebody writes to a file; None for what is no file."""
+    try:
+        found = Path(file).stat() if file is not None else None
+    except OSError:
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if found is not None else None
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -64,10 +64,11 @@ class CapabilityAnswer(BaseModel):
 
 
 class VersionAnswer(BaseModel):
-    """Which version answers, and since when."""
+    """Which version answers, and since when; ``reload_failed_at``: when the newest reload failed, if it did."""
 
     number: int
     loaded_at: str
+    reload_failed_at: str | None = None
 
 
 class SchemaAnswer(BaseModel):
@@ -126,7 +127,9 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
         is_limit = ("max_", "deadline", "computation_deadline")
         limits = {name: value for name, value in vars(settings).items() if name.startswith(is_limit)}
         return SchemaAnswer(
-            version=VersionAnswer(number=version.number, loaded_at=version.loaded_at),
+            version=VersionAnswer(
+                number=version.number, loaded_at=version.loaded_at, reload_failed_at=serving.reload_failed_at
+            ),
             features=[_feature(each) for each in found.features] if found is not None else [],
             constraints=_constraints(),
             attributes=[AttributeAnswer(**each) for each in version.attributes],

@@ -33,6 +33,9 @@ class Metrics:
         self.dropped = self._counter("dropped", "Requests that waited too long and were not computed.")
         self.reloads = self._counter("reloads", "Attempts to load a new version.", "outcome")
         self.version = self._gauge("model_version", "Number of the version that answers, from 1.")
+        self.is_newest = self._gauge(
+            "last_reload_succeeded", "0 if the newest reload failed and an older version answers."
+        )
         self.queue = self._gauge("queue_queries", "Queries that wait.")
         self.connections = self._gauge("connections", "Connections that are open.")
         self.closed_connections = self._counter("closed_connections", "Connections that the server ended.", "reason")

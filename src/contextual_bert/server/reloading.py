@@ -73,12 +73,13 @@ class Reloader:
             if self._is_closing:
                 EVENTS.info("reload given up")
             else:
-                EVENTS.exception("reload failed")
+                details = {"reason": str(error), "version": self._serving.current.number}
+                EVENTS.exception("reload failed", extra={"details": details})
             for each in asked:
                 if not each.cancelled():
                     each.set_exception(error)
         else:
-            EVENTS.info("reloaded", extra={"details": {"version": version.number}})
+            EVENTS.info("reloaded", extra={"details": version.described()})
             for each in asked:
                 if not each.cancelled():
                     each.set_result(version)

@@ -58,6 +58,10 @@ class ServedPipeline(Protocol):
     def __call__(self, queries: Any, *, top_k: int, batch_size: int) -> Any: ...
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 @dataclass(frozen=True, eq=False)
 class Version:
     """One loaded run: ``number`` counts the versions of this process from 1, ``reader`` reads the queries it takes."""
@@ -65,7 +69,17 @@ class Version:
     pipeline: ServedPipeline
     number: int
     reader: QueryReader
-    loaded_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    loaded_at: str = field(default_factory=lambda: _now())
+
+    def described(self) -> dict[str, Any]:
+        """Return what the log says of a version: how many items it knows and how many are new, and the catalogue's
+        notes.
+        """
+        pipeline = self.pipeline
+        found: dict[str, Any] = {"version": self.number, "items": len(pipeline.processor.items.values)}
+        if pipeline.is_new is not None:
+            found["new_items"] = int(pipeline.is_new.sum())
+        return found | ({"notes": pipeline.catalogue.notes()} if pipeline.catalogue is not None else {})
 
     @property
     def feature_names(self) -> frozenset[str]:
@@ -135,9 +149,11 @@ class Serving:
         self._load = load
         self._metrics = metrics if metrics is not None else Metrics()
         self._metrics.version.set(1)
+        self._metrics.is_newest.set(1)
         self._posted_stock: dict[str, bool] = {}
         self._stock_lock = threading.Lock()
         self._reload_lock = threading.Lock()
+        self.reload_failed_at: str | None = None  # if the newest reload failed: when
 
     def _version(self, pipeline: ServedPipeline, number: int) -> Version:
         # Made now: the first query has a deadline, too.
@@ -168,8 +184,12 @@ class Serving:
                     self._post(pipeline.catalogue, self._posted_stock)
                     version = self.current = self._version(pipeline, self.current.number + 1)
             except BaseException:
+                self.reload_failed_at = _now()
                 self._metrics.reloads.labels("failed").inc()
+                self._metrics.is_newest.set(0)
                 raise
+            self.reload_failed_at = None
+            self._metrics.is_newest.set(1)
             self._metrics.reloads.labels("succeeded").inc()
             self._metrics.version.set(version.number)
             return version

@@ -16,7 +16,7 @@ import pytest
 from contextual_bert.context import Vocabulary
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError
-from contextual_bert.inference import Catalogue
+from contextual_bert.inference import Catalogue, catalogue
 
 VOCABULARY = Vocabulary(["coat", "hat", "bag", "17"], reserved=["[PAD]", "[MASK]", "[UNK]"])
 COLUMNS: dict[str, list[Any]] = {
@@ -412,3 +412,20 @@ def test_printed_lists_beside_plain_values_are_lists() -> None:
     assert sorted(colour.values.to_pylist()) == ["blue", "red"]
     names = shop(colour=["(new) red", "[sic", "red", "blue"]).attribute("colour")
     assert "(new) red" in names.values.to_pylist()
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text("id,price\ncoat,3\n", encoding="utf-8")
+    read = catalogue.read_table
+
+    def read_amid_a_write(source: Any, **settings: Any) -> Any:
+        found = read(source, **settings)
+        path.write_text("id,price\ncoat,3\nhat,4\n", encoding="utf-8")
+        return found
+
+    vocabulary = Vocabulary(["coat", "hat"], reserved=["[PAD]"])
+    with monkeypatch.context() as patch, pytest.raises(DataError, match=r"changed while it was read.*rename it"):
+        patch.setattr(catalogue, "read_table", read_amid_a_write)
+        Catalogue(path, vocabulary)
+    assert Catalogue(path, vocabulary).known_items == ("coat", "hat")

@@ -139,10 +139,14 @@ def test_a_failed_reload_changes_nothing(tools: Any, metric: Any, caplog: pytest
             assert (await client.post("/v1/complete", json=QUERY)).headers["x-model-version"] == "1"
             text = (await client.get("/metrics")).text
             assert 'contextual_bert_reloads_total{outcome="failed"} 1.0' in text
-            assert metric(text, "model_version") == 1
+            assert (metric(text, "model_version"), metric(text, "last_reload_succeeded")) == (1, 0)
+            shown = (await client.get("/v1/schema")).json()["version"]
+            assert shown["number"] == 1 and shown["reload_failed_at"] >= shown["loaded_at"]
 
     asyncio.run(run())
-    assert any("secret" in str(record.exc_info) for record in caplog.records)
+    (told,) = [record for record in caplog.records if record.getMessage() == "reload failed"]
+    assert told.__dict__["details"] == {"reason": "/secret/run is damaged", "version": 1}
+    assert "secret" in str(told.exc_info)
 
 
 def test_a_run_that_diverged_does_not_replace_one_that_answers(tools: Any) -> None:

@@ -45,6 +45,9 @@ def test_what_changed_during_a_reload_is_served_in_the_end(tools: Any, caplog: p
     assert {each.result(20).number for each in later} == {3}
     assert files.read == [0, 1]
     assert [each.getMessage() for each in caplog.records] == ["reloading", "reloaded"] * 2
+    details = caplog.records[1].__dict__["details"]
+    assert (details["version"], details["items"]) == (2, len(tools.items))
+    assert any("never proposes: kilt" in note for note in details["notes"])
     reloader.close()
 
 
@@ -88,6 +91,8 @@ def test_a_failed_reload_does_not_end_the_next_one(tools: Any, metric: Any, capl
             answer = await client.post("/v1/admin/reload")
             text = (await client.get("/metrics")).text
             assert metric(text, "model_version") == answer.json()["number"] == 2
+            assert metric(text, "last_reload_succeeded") == 1
+            assert (await client.get("/v1/schema")).json()["version"]["reload_failed_at"] is None
             assert 'reloads_total{outcome="failed"} 2.0' in text
             return statuses
 
