@@ -157,6 +157,20 @@ def listed_files(folder: str | Path) -> frozenset[str]:
     return frozenset(_read(Path(folder) / MANIFEST_FILE))
 
 
+def model_digests(folder: str | Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a folder's model: what the manifest says, or of the files without one.
+
+    Raises:
+        RunDirectoryError: the manifest is damaged, or a file cannot be read.
+    """
+    directory = Path(folder)
+    if has_manifest(directory):
+        return {
+            name: entry["sha256"] for name, entry in _read(directory / MANIFEST_FILE).items() if name in MODEL_FILES
+        }
+    return {name: digest_of(directory / name) for name in sorted(MODEL_FILES) if (directory / name).is_file()}
+
+
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, as hexadecimal digits.
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def load_with_notes(
     directory: Path, *, device: str, catalogue: Path | None, reading: "ReadSettings | None" = None
 ) -> Union["CompletionPipeline", "OnnxCompletionPipeline"]:
-    """Return what ``load_pipeline`` does, and say what is to be known of the catalogue."""
+    """Return what ``load_pipeline`` does, and say what is to be known of an export and of the catalogue."""
     with working(f"loading {directory}"):
         pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
-    remark(*(pipeline.catalogue.notes() if pipeline.catalogue is not None else ()))
+    remark(*pipeline.notes())
     return pipeline
 
 

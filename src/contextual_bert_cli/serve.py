@@ -164,7 +164,7 @@ def command(
 
     with working(f"loading {directory}"):
         pipeline = tried(load())
-    remark(*(pipeline.catalogue.notes() if pipeline.catalogue is not None else ()))
+    remark(*pipeline.notes())
     if pipeline.max_top_k is not None and pipeline.max_top_k < max_top:
         remark(f"exported with --top {pipeline.max_top_k}: no query gets more proposals a [MASK]")
     app = create_app(pipeline, load=load, settings=settings)

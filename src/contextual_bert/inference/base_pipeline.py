@@ -93,6 +93,7 @@ class BaseCompletionPipeline(ABC):
     verdicts: FieldVerdicts | None = None  # what the run's report says of each field; None where it does not
     # Shape (vocabulary,): which items no set of training held; None where items are names alone.
     is_new: NDArray[np.bool_] | None = None
+    origin_notes: Sequence[str] = ()  # of an export, on the run that it came from
     sets = TrainedSets()  # how the run read its sets; what ``from_pretrained`` finds in the folder
 
     def __init__(self, model: SetModel, processor: Any, *, catalogue: Catalogue | None = None) -> None:
@@ -284,6 +285,10 @@ class BaseCompletionPipeline(ABC):
             return []
         ids = {item: index for item in items if (index := self.processor.items.id_of_value(item)) is not None}
         return [item for item, index in ids.items() if self.is_new[index]]
+
+    def notes(self) -> list[str]:
+        """Return sentences on what was loaded: an export whose run is another one now, a catalogue unlike the model."""
+        return [*self.origin_notes, *(self.catalogue.notes() if self.catalogue is not None else ())]
 
     def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
         """Return unknown items and values of a query, with notes after those given."""

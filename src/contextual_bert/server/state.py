@@ -53,6 +53,8 @@ class ServedPipeline(Protocol):
     @property
     def max_top_k(self) -> int | None: ...
 
+    def notes(self) -> list[str]: ...
+
     def permitted(self, request: Any, *, row: int) -> Any: ...
 
     def __call__(self, queries: Any, *, top_k: int, batch_size: int) -> Any: ...
@@ -72,14 +74,12 @@ class Version:
     loaded_at: str = field(default_factory=lambda: _now())
 
     def described(self) -> dict[str, Any]:
-        """Return what the log says of a version: how many items it knows and how many are new, and the catalogue's
-        notes.
-        """
+        """Return what the log says of a version: how many items it knows and how many are new, and its notes."""
         pipeline = self.pipeline
         found: dict[str, Any] = {"version": self.number, "items": len(pipeline.processor.items.values)}
         if pipeline.is_new is not None:
             found["new_items"] = int(pipeline.is_new.sum())
-        return found | ({"notes": pipeline.catalogue.notes()} if pipeline.catalogue is not None else {})
+        return found | {"notes": pipeline.notes()}
 
     @property
     def feature_names(self) -> frozenset[str]:

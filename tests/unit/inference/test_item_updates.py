@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -5,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from contextual_bert.context import ContextSchema, Vocabulary
 from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError
@@ -19,6 +21,8 @@ from contextual_bert.inference.tables.shards import ShardPlan
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.manifest import check_manifest, write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.testing import miniature_model, miniature_processor
+from contextual_bert_cli.main import app
 
 ITEMS = ["coat", "hat", "bag", "belt"]
 SHOP = {
@@ -196,3 +200,42 @@ def test_files_of_here_and_of_a_worker_know_the_items_that_a_catalogue_adds(run:
         (row,) = parquet.read_table(plan.output / name).to_pylist()
         assert row["is_new"] == [each == "scarf" for each in row["candidates"]]
         assert (plan.output / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_an_export_says_that_its_run_is_another_one_now_and_is_refreshed(run: Path, tmp_path: Path) -> None:
+    export_onnx(run, run / "onnx", top_k=3)
+    assert OnnxCompletionPipeline(run / "onnx").notes() == []
+    new = table(tmp_path / "new.csv", id=["scarf", "shawl"], colour=["red", "red"], size=["s", "l"])
+    change_catalogue(run, tmp_path / "more", action="add", catalogue=new)
+    change_catalogue(tmp_path / "more", tmp_path / "less", action="remove", items=["bag"])
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(run / "onnx", moved / "onnx")  # without its run
+    assert OnnxCompletionPipeline(moved / "onnx").notes() == []
+    for path in (tmp_path / "less").iterdir():
+        shutil.copyfile(path, run / path.name)
+    (note,) = OnnxCompletionPipeline(run / "onnx").notes()
+    assert f"exported from {run}, which holds another model now (2 items more, 1 item proposed no more)" in note
+    assert note.endswith(f"contextual-bert export {run} --output {run / 'onnx'} --top 3.")
+    shown = CliRunner().invoke(app, ["complete", str(run / "onnx"), "--set", "coat,[MASK]", "--top", "2"])
+    assert shown.exit_code == 0 and "holds another model now" in " ".join(shown.stderr.split()), shown.output
+    export_onnx(run, run / "onnx", top_k=3)
+    assert OnnxCompletionPipeline(run / "onnx").notes() == []
+
+    shutil.rmtree(moved)
+    shutil.copytree(saved(tmp_path / "other", has_features=False), moved)
+    shutil.copytree(run / "onnx", moved / "onnx")  # into the folder of another run
+    (note,) = OnnxCompletionPipeline(moved / "onnx").notes()
+    assert f"exported from {moved}, which holds another model now (2 items fewer, 1 item proposed again)" in note
+    (moved / "tokenizer.json").unlink()
+    assert OnnxCompletionPipeline(moved / "onnx").notes() == []  # no run: the export answers by itself
+
+
+@pytest.mark.slow
+def test_an_export_over_another_one_leaves_none_of_its_graphs(run: Path, tmp_path: Path) -> None:
+    other = CompletionPipeline(miniature_model("global_state"), miniature_processor())
+    export_onnx(other, tmp_path / "onnx", top_k=3)
+    assert (tmp_path / "onnx" / "context.onnx").is_file()
+    export_onnx(run, tmp_path / "onnx", top_k=3)
+    assert not list((tmp_path / "onnx").glob("context.onnx*"))
+    assert OnnxCompletionPipeline(tmp_path / "onnx")(QUERY, top_k=1)["slots"]

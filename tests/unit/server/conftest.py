@@ -113,6 +113,9 @@ class HeldPipeline:
     def max_top_k(self) -> int | None:
         return self.inner.max_top_k
 
+    def notes(self) -> list[str]:
+        return self.inner.notes()
+
     def permitted(self, request: Any, *, row: int) -> Any:
         return self.inner.permitted(request, row=row)
 

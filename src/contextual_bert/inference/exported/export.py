@@ -36,12 +36,13 @@ from contextual_bert.inference.exported.onnx_model import (
     check_installed,
     numbered,
 )
+from contextual_bert.inference.exported.origin import origin_of
 from contextual_bert.inference.exported.record import OnnxExport, OutputMatrix, Parity
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.saved_files import RECORD_FILE
 from contextual_bert.inference.scoring import nonfinite_error
 from contextual_bert.json_text import json_text
-from contextual_bert.manifest import write_manifest
+from contextual_bert.manifest import listed_files, write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.places import PathPlace
 
@@ -49,6 +50,7 @@ OPSET = 23  # the first with attention as one node
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 MAX_DIFFERENCE_NATS = 1e-3  # of a float32 export: more is no rounding
 NUM_CHECKED = 32
+GRAPH_FILES = frozenset(name + ending for name in (COMPLETION_FILE, CONTEXT_FILE) for ending in ("", ".data"))
 
 
 def export_onnx(
@@ -63,7 +65,7 @@ def export_onnx(
     Args:
         run: a run directory, or the pipeline of a model.
         output: folder to write to: completion.onnx, context.onnx unless the method takes no context, export.json,
-            config.json and the processor's files.
+            config.json and the processor's files. An export that is there is replaced.
         top_k: the most proposals that can be asked of the graph.
         output_matrix: "float32", or "int8" for an output product that reads a quarter of the memory.
 
@@ -113,6 +115,8 @@ def export_onnx(
             versions={name: version(name) for name in ("contextual-bert", "torch", *PACKAGES) if has_version(name)},
             parity=parity(model, OnnxModel(folder, model.config), top_k=graph.top_k),
         )
+        if not isinstance(run, CompletionPipeline):
+            record["run"] = origin_of(run, output)
         if pipeline.is_new is not None:
             record["new_items"] = pipeline.new_among(pipeline.processor.items.values)
         difference = record["parity"]["max_difference_nats"]
@@ -127,6 +131,8 @@ def export_onnx(
             )
         (folder / RECORD_FILE).write_text(json_text(record, indent=2) + "\n", encoding="utf-8")
         write_manifest(folder)
+    for name in GRAPH_FILES - listed_files(output):  # of an export that was there before
+        (Path(output) / name).unlink(missing_ok=True)
     return record
 
 

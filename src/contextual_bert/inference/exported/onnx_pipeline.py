@@ -27,6 +27,7 @@ from contextual_bert.inference.exported.onnx_model import (
     OnnxModel,
     check_installed,
 )
+from contextual_bert.inference.exported.origin import origin_notes
 from contextual_bert.inference.exported.record import OnnxExport
 from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.saved_files import RECORD_FILE, RUN_FILES, check_files, trained_sets
@@ -115,6 +116,7 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
                 f"has top_k={top_k!r:.40}, no whole number above 0. Export the run again.", place=PathPlace(path)
             )
         self.is_new = self._new_items()
+        self.origin_notes = origin_notes(directory, self.record, processor)
         has_all = top_k >= config.vocab_size  # then more may be asked for, as of the run
         self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]

@@ -17,10 +17,21 @@ class Parity(TypedDict):
     recall: float
 
 
+class Origin(TypedDict):
+    """Run that an export was made from.
+
+    ``folder``: of the run, as the folder of the export sees it; ``files``: name of each file of its model -> SHA-256.
+    """
+
+    folder: str
+    files: dict[str, str]
+
+
 class OnnxExport(TypedDict):
     """Record of an export: the contents of export.json.
 
-    ``new_items``: those that no set of training held, of a run whose items have features.
+    ``new_items``: those that no set of training held, of a run whose items have features; ``run``: where it came from,
+    of an export that was made from a folder.
     """
 
     conditioning: str
@@ -37,3 +48,4 @@ class OnnxExport(TypedDict):
     versions: dict[str, str]
     parity: Parity
     new_items: NotRequired[list[str]]
+    run: NotRequired[Origin]
