@@ -25,6 +25,7 @@ from contextual_bert.json_text import json_text
 __all__ = ["check_writable", "row_writer", "write_table"]
 
 _ROWS = 10_000  # of JSON in memory at a time
+_VALUES_A_BATCH = 1 << 18  # of Parquet
 _MOST_DICTIONARY_BYTES = 256 << 20  # of a column of Parquet; above it each value is written by itself
 
 
@@ -88,7 +89,15 @@ def row_writer(path: str | PathLike[str]) -> Generator[Callable[[pa.Table], None
 def _parquet_writer(path: Path, schema: pa.Schema) -> parquet.ParquetWriter:
     """Return a writer of columns, some of which may be stored as dictionaries; they are read without them."""
     plain = pa.schema([(each.name, _without_dictionary(each.type)) for each in schema])
-    writer = parquet.ParquetWriter(path, schema, store_schema=False, dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES)
+    writer = parquet.ParquetWriter(
+        path,
+        schema,
+        store_schema=False,
+        dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES,
+        write_batch_size=_VALUES_A_BATCH,
+        # The least and the largest item of lists are of no use, and comparing texts takes most of the time.
+        write_statistics=[each.name for each in plain if not pa.types.is_nested(each.type)],
+    )
     told = base64.b64encode(plain.serialize().to_pybytes()).decode()
     writer.add_key_value_metadata({"ARROW:schema": told})
     return writer
