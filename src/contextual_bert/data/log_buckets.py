@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import decoded, value_type
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.hashing import hash_strings
 
@@ -75,19 +76,21 @@ class Buckets:
         self._paths: list[list[Path]] = [[] for _ in range(num_buckets)]
 
     def add(self, table: pa.Table, hashes: NDArray[np.uint64]) -> None:
-        """Deal rows out; ``hashes`` are those of their users."""
-        if table.schema != self._schema:
+        """Deal rows out; ``hashes`` are those of their users. Dictionaries become plain columns."""
+        schema = pa.schema([(each.name, value_type(each.type)) for each in table.schema])
+        if schema != self._schema:
             self.close()
-            self._schema = table.schema
-            for each in table.schema:
+            self._schema = schema
+            for each in schema:
                 self._kinds.setdefault(each.name, []).append(each.type)
         if self.num_buckets == 1:
-            self._write(0, table)
+            self._write(0, pa.table([decoded(each) for each in table.columns], schema=schema))
             return
         shift = np.uint64(64 - (self.num_buckets - 1).bit_length())
         buckets = (hashes >> shift).astype(np.int64)
         order = stable_order(buckets, self.num_buckets)
-        dealt = table.combine_chunks().take(pa.array(order))
+        # Of a dictionary the places are put in order, and each name is copied once.
+        dealt = pa.table([decoded(_one(each).take(pa.array(order))) for each in table.columns], schema=schema)
         ends = np.cumsum(np.bincount(buckets, minlength=self.num_buckets))
         start = 0
         for bucket, end in enumerate(ends.tolist()):
@@ -125,6 +128,11 @@ class Buckets:
                 tables.append(pa.table({name: _as_kind(read, name, kind) for name, kind in kinds.items()}))
                 path.unlink()
             yield pa.concat_tables(tables) if tables else None
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _common(kinds: list[pa.DataType]) -> pa.DataType:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from contextual_bert.arrow_types import without_views
+from contextual_bert.arrow_types import is_text, without_views
 from contextual_bert.data.column_types import EVERY_COLUMN
 from contextual_bert.data.csv_tables import check_names
 from contextual_bert.data.read_settings import ReadSettings
@@ -183,7 +183,7 @@ class LogFiles:
     def _parquet_tables(
         self, path: Path, needed: Sequence[str], others: Sequence[str] | None
     ) -> Iterator[tuple[int, pa.Table, int]]:
-        opened, size = _opened(path), path.stat().st_size
+        opened, size = _opened(path, dictionaries=needed), path.stat().st_size
         names = opened.schema_arrow.names
         check_names(names, str(path))
         _check_columns(names, (*needed, *(others or ())), str(path))
@@ -320,9 +320,16 @@ def _paths_of(path: Path) -> tuple[Path, ...]:
     return tuple(sorted(shown))
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
+    """Return a file of Parquet; some columns of text come as dictionaries, as they mostly are stored."""
+    how: dict[str, Any] = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False}
     try:
-        return parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        opened = parquet.ParquetFile(path, **how)
+        texts = [each.name for each in opened.schema_arrow if each.name in dictionaries and is_text(each.type)]
+        if texts:
+            opened.close()
+            opened = parquet.ParquetFile(path, read_dictionary=texts, **how)
+        return opened
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _no_parquet(path, error) from error
 

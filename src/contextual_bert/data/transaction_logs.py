@@ -161,7 +161,8 @@ class _Work:
                     progress(batch.bytes_done, total)
                 rows = self._rows(batch)
                 if rows.num_rows:
-                    users = rows.column(USER).combine_chunks().dictionary_encode()
+                    users = rows.column(USER).combine_chunks()
+                    users = users if pa.types.is_dictionary(users.type) else users.dictionary_encode()
                     self.buckets.add(rows, user_hashes(users.dictionary)[users.indices.to_numpy()])
             self.buckets.close()
         except BaseException:
@@ -206,10 +207,17 @@ class _Work:
         return rows if is_left.all() else rows.filter(pa.array(is_left))
 
     def _names(self, batch: LogBatch, column: str) -> pa.Array:
-        """Return the names in a column: whole numbers, or the canonical text."""
-        cells = decoded(batch.table.column(column)).combine_chunks()
+        """Return the names in a column: whole numbers, or the canonical text as a dictionary."""
+        cells = _whole(batch.table.column(column))
+        if pa.types.is_dictionary(cells.type) and is_text(cells.type.value_type):
+            names = canonical_array(cells.dictionary).dictionary_encode()
+            places = names.indices.take(cells.indices)  # two spellings of a name may be one
+            return pa.DictionaryArray.from_arrays(places, names.dictionary)
+        cells = _whole(pa.chunked_array([decoded(cells)]))
         if pa.types.is_null(cells.type):
-            return pa.nulls(len(cells), pa.int64() if self.are_numbers[column] else pa.string())
+            return (
+                pa.nulls(len(cells), pa.int64()) if self.are_numbers[column] else _as_dictionary(pa.nulls(len(cells)))
+            )
         if self.are_numbers[column]:
             return cells.cast(pa.int64())
         fix = "Names are text or whole numbers."
@@ -224,10 +232,10 @@ class _Work:
                 raise DataError(problem, file=batch.file, row=batch.first_row + row, column=column, fix=fix)
         try:
             encoded = cells.dictionary_encode()
-            return canonical_array(encoded.dictionary).take(encoded.indices)
+            return _as_dictionary(canonical_array(encoded.dictionary)).take(encoded.indices)
         except DataError:
             try:
-                return canonical_array(cells, file=batch.file, column=column)
+                return _as_dictionary(canonical_array(cells, file=batch.file, column=column))
             except DataError as error:
                 raise error.moved(row=batch.first_row + (error.row or 0)) from error
 
@@ -571,8 +579,22 @@ class _Work:
         return found
 
 
+def _whole(column: pa.ChunkedArray) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _as_dictionary(names: pa.Array) -> pa.DictionaryArray:
+    return names.cast(pa.string()).dictionary_encode()
+
+
 def _is_empty(cells: pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(without_value(cells), np.bool_)
+    """Return which rows have no name."""
+    if not pa.types.is_dictionary(cells.type):
+        return np.asarray(without_value(cells), np.bool_)
+    is_empty = np.append(np.asarray(without_value(cells.dictionary), np.bool_), True)
+    return is_empty[pc.fill_null(cells.indices, len(cells.dictionary)).to_numpy()]
 
 
 def _picked(offsets: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
