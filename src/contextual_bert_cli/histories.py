@@ -13,7 +13,7 @@ from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.inputs import checking, one_of
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import check_output_path, next_commands, remark, show_text
-from contextual_bert_cli.recipe_options import READING, with_recipe_options
+from contextual_bert_cli.recipe_options import READING_OF_LOGS, with_recipe_options
 from contextual_bert_cli.recipes import reading_of
 
 EXAMPLE = """\b
@@ -26,11 +26,9 @@ Example:
       --on-bad-row drop --output sessions.parquet
 """
 SECONDS_BEFORE_BAR = 2.0
-# Those that read the columns of a context, too.
-_READING = tuple(name for name in READING if name != "missing_value")
 
 
-@with_recipe_options(only=_READING)
+@with_recipe_options(only=READING_OF_LOGS)
 def command(
     *,
     log: Annotated[

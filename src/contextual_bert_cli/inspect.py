@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.failures import MISTAKE
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
-from contextual_bert_cli.recipe_options import data_options, with_recipe_options
+from contextual_bert_cli.recipe_options import READING_OF_LOGS, data_options, typed, with_recipe_options
 from contextual_bert_cli.recipes import (
     CHECKPOINT,
     free_folder,
@@ -23,6 +23,9 @@ from contextual_bert_cli.recipes import (
     same_options,
 )
 from contextual_bert_cli.wording import in_options
+
+if TYPE_CHECKING:
+    from contextual_bert.runs.log_columns import LogColumns
 
 EXAMPLE = """\b
 Example:
@@ -106,7 +109,14 @@ def command(
         remark("", "train stops where inspect says that the table cannot be split: give it other shares, or more rows")
         return
     remark(*hidden_words_lines(choices, command="inspect"))
-    next_commands([*train, "--conditioning", name, "--output", free_folder(folder or f"runs/{name}")])
+    log = [log_command(data, found.log, choices)] if found.log is not None else []
+    next_commands(*log, [*train, "--conditioning", name, "--output", free_folder(folder or f"runs/{name}")])
+
+
+def log_command(data: Path, log: "LogColumns", choices: Mapping[str, Any]) -> list[str]:
+    """Return the command that makes sets with histories of a log, which is read as it was here."""
+    read = typed(READING_OF_LOGS, choices)
+    return ["histories", "--log", str(data), *log.options(), *read, "--output", "sets.parquet"]
 
 
 def kind_override(text: str) -> tuple[str, str]:

@@ -27,6 +27,8 @@ _SETTINGS = (SetCompletion, *TEXT_TASKS, Recipe, SetPolicy, ReadSettings, Settin
 
 # Names of the options that say how the file of a table is written.
 READING = tuple(each.key for each in declared_options(ReadSettings).values())
+# The same without what features of a context keep: no feature is made of a log.
+READING_OF_LOGS = tuple(name for name in READING if name != "missing_value")
 
 
 class _Command(Protocol):

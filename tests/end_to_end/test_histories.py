@@ -77,3 +77,13 @@ def test_an_output_that_exists_is_kept(command: Any, log: Path, tmp_path: Path) 
     assert result.exit_code == 2
     assert "exists already" in result.output and output.read_text() == "mine"
     assert command("histories", "--log", log, *NAMED, "--output", output, "--overwrite").exit_code == 0
+
+
+def test_inspect_proposes_the_command_for_a_log(command: Any, log: Path, tmp_path: Path) -> None:
+    result = command("inspect", log, "--items", "article", "--on-bad-row", "drop", "--output", tmp_path / "schema.json")
+    assert result.exit_code == 0, result.output
+    assert "most of 'customer' come at several times of 'date': a transaction log" in " ".join(result.stdout.split())
+    words = f"histories --log {log} --user customer --item article --time date --on-bad-row drop --output sets.parquet"
+    assert f"contextual-bert {words}" in result.stderr
+    result = command(*words.split()[:-1], tmp_path / "sets.parquet")
+    assert result.exit_code == 0, result.output

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, without_value
 from contextual_bert.atomic_files import check_can_be_made
-from contextual_bert.context.vocabulary import canonical_array
-from contextual_bert.data.column_types import DECIMAL_KEY, TYPE_KEY, as_typed
-from contextual_bert.data.groups import AMOUNT, SLIPS
+from contextual_bert.data.column_types import as_typed
+from contextual_bert.data.groups import SLIPS
 from contextual_bert.data.history_report import HistoryReport
-from contextual_bert.data.log_baskets import BASKET, ITEM, QUANTITY, TIME, USER, Baskets, Findings, baskets_of
+from contextual_bert.data.log_baskets import TIME, USER, Baskets, Findings, baskets_of
 from contextual_bert.data.log_buckets import Buckets, num_buckets_for, user_hashes
-from contextual_bert.data.log_files import LogBatch, LogFiles
+from contextual_bert.data.log_files import LogFiles
+from contextual_bert.data.log_rows import LogRows
 from contextual_bert.data.log_settings import (
     HISTORY,
     HISTORY_COUNTS,
@@ -36,7 +34,7 @@ from contextual_bert.data.log_settings import (
     PART,
     HistorySettings,
 )
-from contextual_bert.data.log_times import LogClock, TimeScale
+from contextual_bert.data.log_times import TimeScale
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.splits import PARTS, time_borders
@@ -44,7 +42,6 @@ from contextual_bert.data.writers import check_writable, row_writer
 from contextual_bert.errors import DataError
 from contextual_bert.frames import Frame
 from contextual_bert.nouns import agreeing, counted
-from contextual_bert.places import place_of_row
 
 __all__ = ["write_histories"]
 
@@ -120,46 +117,26 @@ class _Work:
     reading: ReadSettings
     folder: Path
     findings: Findings = field(default_factory=Findings)
-    dropped: Counter[str] = field(default_factory=Counter[str])
     remarks: list[str] = field(default_factory=list[str])
-    left_out: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
-        self.clock = LogClock(self.settings.time, date_formats=self.reading.date_formats)
+        self.rows = LogRows(self.files, self.settings, self.reading)
         self.buckets = Buckets(self.folder, self.settings.num_buckets or num_buckets_for(self.files.about_rows()))
-        self.others: list[str] = []
-        self.text_types: dict[str, set[tuple[bytes | None, bytes | None]]] = {}
-        self.num_negative: dict[str, tuple[int, str]] = {}
         self.grouped: list[Path] = []
         self.basket_hashes: list[NDArray[np.uint64]] = []
         self.basket_times: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        self.are_numbers = {name: self._has_numbers(name) for name in self.settings.columns}
-
-    def _has_numbers(self, column: str) -> bool:
-        """Return whether a column has whole numbers in all files, which then need not become text."""
-        schemas = [*self.files.schemas()]
-        return not self.files.has_texts and all(
-            column in schema.names
-            and pa.types.is_integer(schema.field(column).type)
-            and schema.field(column).type != pa.uint64()
-            for schema in schemas
-        )
 
     # Rows to buckets
 
     def deal(self, progress: Progress | None) -> None:
         """Read the log, and deal its rows into buckets."""
         settings, total = self.settings, max(1, self.files.num_bytes)
-        for batch in self.files.batches((settings.time,), ()):
-            if self.clock.learn(batch):
-                break
-        self.clock.check_learned()
-        kept = settings.keep
+        self.rows.look_at_times()
         try:
-            for batch in self.files.batches(settings.columns, kept):
+            for batch in self.files.batches(settings.columns, settings.keep):
                 if progress is not None:
                     progress(batch.bytes_done, total)
-                rows = self._rows(batch)
+                rows = self.rows.read(batch)
                 if rows.num_rows:
                     users = rows.column(USER).combine_chunks()
                     users = users if pa.types.is_dictionary(users.type) else users.dictionary_encode()
@@ -168,7 +145,7 @@ class _Work:
         except BaseException:
             self.buckets.discard()
             raise
-        self.scale: TimeScale = self.clock.scale()
+        self.scale: TimeScale = self.rows.clock.scale()
         if settings.session_gap is not None and not self.scale.is_of_calendar:
             raise DataError(
                 "the times are numbers that count no unit since 1970, and a gap is given in minutes",
@@ -176,137 +153,6 @@ class _Work:
                 column=settings.time,
                 fix="Leave the gap of sessions out, or give times.",
             )
-
-    def _rows(self, batch: LogBatch) -> pa.Table:
-        """Return the rows of a block that have all that is needed, as a bucket takes them."""
-        settings, table = self.settings, batch.table
-        columns = {USER: self._names(batch, settings.user), ITEM: self._names(batch, settings.item)}
-        masks = {settings.user: _is_empty(columns[USER]), settings.item: _is_empty(columns[ITEM])}
-        numbers, masks[settings.time] = self.clock.read(batch)
-        columns[TIME] = pa.array(numbers)
-        if settings.basket is not None:
-            columns[BASKET] = self._names(batch, settings.basket)
-            masks[settings.basket] = _is_empty(columns[BASKET])
-        is_left = np.ones(table.num_rows, np.bool_)
-        for name, is_missing in masks.items():
-            if is_missing.any():
-                self._leave_out(batch, name, is_missing & is_left)
-                is_left &= ~is_missing
-        if settings.quantity is not None:
-            quantities = self._quantities(batch, is_left)
-            columns[QUANTITY] = pa.array(quantities)
-            is_returned = is_left & (quantities <= 0)
-            self.findings.counts["returned"] += int(is_returned.sum())
-            is_left &= ~is_returned
-        for name in self._carried(batch):
-            cells = decoded(table.column(name))
-            self._note_type(name, cells, table.schema.field(name))
-            self._count_negative(batch, name, cells)
-            columns[name] = cells
-        rows = pa.table(columns)
-        return rows if is_left.all() else rows.filter(pa.array(is_left))
-
-    def _names(self, batch: LogBatch, column: str) -> pa.Array:
-        """Return the names in a column: whole numbers, or the canonical text as a dictionary."""
-        cells = _whole(batch.table.column(column))
-        if pa.types.is_dictionary(cells.type) and is_text(cells.type.value_type):
-            names = canonical_array(cells.dictionary).dictionary_encode()
-            places = names.indices.take(cells.indices)  # two spellings of a name may be one
-            return pa.DictionaryArray.from_arrays(places, names.dictionary)
-        cells = _whole(pa.chunked_array([decoded(cells)]))
-        if pa.types.is_null(cells.type):
-            return (
-                pa.nulls(len(cells), pa.int64()) if self.are_numbers[column] else _as_dictionary(pa.nulls(len(cells)))
-            )
-        if self.are_numbers[column]:
-            return cells.cast(pa.int64())
-        fix = "Names are text or whole numbers."
-        if not is_single(cells.type):
-            raise DataError(f"the column is of type {cells.type}", file=batch.file, column=column, fix=fix)
-        if pa.types.is_floating(cells.type):
-            has_decimals = pc.fill_null(pc.not_equal(cells, pc.floor(cells)), False)
-            has_decimals = pc.and_(has_decimals, pc.invert(pc.is_nan(pc.fill_null(cells, 0))))
-            row = pc.index(has_decimals, True).as_py()
-            if row >= 0:
-                problem = f"{cells[row].as_py()!r} has decimals, and is no name"
-                raise DataError(problem, file=batch.file, row=batch.first_row + row, column=column, fix=fix)
-        try:
-            encoded = cells.dictionary_encode()
-            return _as_dictionary(canonical_array(encoded.dictionary)).take(encoded.indices)
-        except DataError:
-            try:
-                return _as_dictionary(canonical_array(cells, file=batch.file, column=column))
-            except DataError as error:
-                raise error.moved(row=batch.first_row + (error.row or 0)) from error
-
-    def _leave_out(self, batch: LogBatch, column: str, is_missing: NDArray[np.bool_]) -> None:
-        """Count rows without a value, or raise DataError for the first."""
-        count = int(is_missing.sum())
-        if not count:
-            return
-        if self.reading.on_bad_row == "error":
-            raise DataError(
-                f"the cell is missing ({count:,} such rows among {batch.table.num_rows:,})",
-                file=batch.file,
-                row=batch.first_row + int(np.flatnonzero(is_missing)[0]),
-                column=column,
-                fix="Fill it in, or leave such rows out with --on-bad-row drop (in Python ReadSettings).",
-            )
-        self.dropped[f"without a value of {column!r}"] += count
-
-    def _quantities(self, batch: LogBatch, is_left: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the quantities, which are whole numbers; of a row that is left out anyway 1."""
-        column = str(self.settings.quantity)
-        cells = decoded(batch.table.column(column))
-        if is_text(cells.type):
-            cells = as_typed(cells, batch.table.schema.field(column))
-        kind = cells.type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            fix = "A quantity is a whole number: of returned items negative, or 0."
-            raise DataError(f"the column is of type {kind}", file=batch.file, column=column, fix=fix)
-        values = pc.fill_null(cells.cast(pa.float64(), safe=False), float("nan")).to_numpy()
-        is_missing = np.isnan(values) & is_left
-        self._leave_out(batch, column, is_missing)
-        is_left &= ~is_missing
-        # Of weights, such as 0.4 kg, each is one.
-        return np.where(is_left, np.sign(values) * np.ceil(np.abs(values)), 1).astype(np.int64)
-
-    def _carried(self, batch: LogBatch) -> list[str]:
-        """Return the columns of a block that may be context."""
-        made, found = self.settings.made_columns, list[str]()
-        for name in batch.table.column_names:
-            if name in self.settings.columns or name in self.left_out:
-                continue
-            kind = batch.table.schema.field(name).type
-            if name in made:
-                self.left_out[name] = "the table that is made has a column that is called so"
-            elif not is_single(decoded(pa.array([], kind)).type) and not (is_list(kind) and is_single(kind.value_type)):
-                self.left_out[name] = f"it is of type {kind}"
-            else:
-                found.append(name)
-        return found
-
-    def _note_type(self, name: str, cells: pa.ChunkedArray, described: pa.Field) -> None:
-        """Remember what the text of a block could be: what all blocks could be, the column becomes."""
-        if self.files.has_texts and cells.null_count < len(cells):
-            told = described.metadata or {}
-            kind = told.get(TYPE_KEY) if is_text(cells.type) else str(cells.type).encode()
-            self.text_types.setdefault(name, set()).add((kind, told.get(DECIMAL_KEY)))
-
-    def _count_negative(self, batch: LogBatch, name: str, cells: pa.ChunkedArray) -> None:
-        """Count negative amounts, of which returns have them."""
-        if AMOUNT.search(name) is None:
-            return
-        numbers = as_typed(cells, batch.table.schema.field(name))
-        kind = numbers.type
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            is_negative = pc.fill_null(pc.less(numbers.cast(pa.float64(), safe=False), 0), False)
-            count = pc.sum(is_negative, min_count=0).as_py()
-            if count:
-                row = batch.first_row + pc.index(is_negative, True).as_py()
-                place = f"{f'{batch.file}, ' if batch.file else ''}{place_of_row(row, batch.file)}"
-                before, first = self.num_negative.get(name, (0, place))
-                self.num_negative[name] = (before + count, first)
 
     # Buckets to baskets
 
@@ -483,7 +329,7 @@ class _Work:
                         column=name,
                         fix="Leave it out of the columns that are kept.",
                     )
-                self.left_out[name] = (
+                self.rows.left_out[name] = (
                     f"it varies within {num_varying:,} of {counted(counts['several'], 'basket')} of several rows, and "
                     "describes the item"
                 )
@@ -498,10 +344,7 @@ class _Work:
                     f"column {name!r}: {counted(filled, 'basket')} {agreeing('have', filled)} empty cells beside a "
                     "value, filled with the value"
                 )
-            types = self.text_types.get(name, set())
-            (kind, decimal) = next(iter(types)) if len(types) == 1 else (_wider(types), None)
-            told = {TYPE_KEY: kind, DECIMAL_KEY: decimal}
-            found[name] = pa.field(name, pa.string(), metadata={key: each for key, each in told.items() if each})
+            found[name] = self.rows.described(name)
         return found
 
     def _check_parts(self, parts: Mapping[str, int]) -> None:
@@ -527,8 +370,8 @@ class _Work:
     ) -> HistoryReport:
         settings, counts = self.settings, self.findings.counts
         lines = [*self.files.notes.lines(), *self.scale.remarks, *self.remarks, *self._warnings()]
-        if self.dropped:
-            told = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items())
+        if dropped := self.rows.dropped:
+            told = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
             lines.append(f"rows left out: {told}")
         ends = " to ".join(str(each) for each in self.scale.array(np.array([first, last])).to_pylist())
         by_user = self.findings.by_user or set()
@@ -542,19 +385,19 @@ class _Work:
             times=f"times of {settings.time!r} from {ends}, read as {self.scale.words}",
             by_user=tuple(name for name in carried if name in by_user),
             by_basket=tuple(name for name in carried if name not in by_user),
-            left_out=self.left_out,
+            left_out=self.rows.left_out,
             remarks=tuple(lines),
             max_history=settings.max_history,
         )
 
     def _warnings(self) -> list[str]:
         settings, counts, found = self.settings, self.findings.counts, list[str]()
-        if returned := counts["returned"]:
+        if returned := self.rows.num_returned:
             found.append(
                 f"rows left out as returned: {returned:,} with 0 or less in {settings.quantity!r}. What was bought "
                 "before stays in the histories"
             )
-        for name, (number, place) in self.num_negative.items():
+        for name, (number, place) in self.rows.num_negative.items():
             found.append(
                 f"warning: column {name!r} is negative in {counted(number, 'row')} ({place} is the first), and the "
                 "items count as bought. If they were returned, name the column of quantities with --quantity (in "
@@ -579,24 +422,6 @@ class _Work:
         return found
 
 
-def _whole(column: pa.ChunkedArray) -> Any:
-    if pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _as_dictionary(names: pa.Array) -> pa.DictionaryArray:
-    return names.cast(pa.string()).dictionary_encode()
-
-
-def _is_empty(cells: pa.Array) -> NDArray[np.bool_]:
-    """Return which rows have no name."""
-    if not pa.types.is_dictionary(cells.type):
-        return np.asarray(without_value(cells), np.bool_)
-    is_empty = np.append(np.asarray(without_value(cells.dictionary), np.bool_), True)
-    return is_empty[pc.fill_null(cells.indices, len(cells.dictionary)).to_numpy()]
-
-
 def _picked(offsets: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the offsets of some sets, and the places of their elements."""
     return offsets_of(np.diff(offsets)[chosen]), flat_index(offsets, chosen)
@@ -612,9 +437,3 @@ def _named(codes: NDArray[np.int32], names: pa.Array) -> pa.Array:
 
 def _lists(offsets: NDArray[np.int64], values: Any) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
-
-
-def _wider(types: set[tuple[bytes | None, bytes | None]]) -> bytes | None:
-    """Return the type of numbers where some blocks of a column have decimals and others have none."""
-    kinds = {kind for kind, _ in types}
-    return b"double" if kinds == {b"int64", b"double"} and len({mark for _, mark in types}) == 1 else None

@@ -96,7 +96,7 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> parquet.ParquetWriter:
         dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES,
         write_batch_size=_VALUES_A_BATCH,
         # The least and the largest item of lists are of no use, and comparing texts takes most of the time.
-        write_statistics=[each.name for each in plain if not pa.types.is_nested(each.type)],
+        write_statistics=[each.name for each in plain if not pa.types.is_nested(each.type)],  # pyright: ignore[reportArgumentType]
     )
     told = base64.b64encode(plain.serialize().to_pybytes()).decode()
     writer.add_key_value_metadata({"ARROW:schema": told})

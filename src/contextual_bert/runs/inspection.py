@@ -29,6 +29,7 @@ from contextual_bert.models.reserved_items import RESERVED_ITEMS
 from contextual_bert.nouns import counted
 from contextual_bert.places import TablePlace
 from contextual_bert.runs.catalogue_reading import catalogue_features
+from contextual_bert.runs.log_columns import LogColumns, log_columns
 from contextual_bert.runs.prepared_data import make_split
 from contextual_bert.runs.run_schema import (
     alike_values,
@@ -62,6 +63,7 @@ class Inspection:
         faults: what should be looked at before training.
         is_split: the table can be split as ``train`` would.
         items: what the catalogue says of the items, where one is named.
+        log: the columns of a transaction log, where the table looks like one.
 
     Example:
         >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
@@ -78,6 +80,7 @@ class Inspection:
     faults: tuple[str, ...]
     is_split: bool = True
     items: InferredSchema | None = None
+    log: LogColumns | None = None
 
     def lines(self) -> list[str]:
         """Everything but the table of columns, a sentence a line."""
@@ -87,7 +90,8 @@ class Inspection:
             if self.schema is not None
             else "no feature found: only 'none' can be trained"
         )
-        return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults]
+        log = [self.log.line()] if self.log is not None else []
+        return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults, *log]
 
     def to_rich(self) -> Group:
         """For a terminal: the sentences, and a row a column of the table."""
@@ -166,8 +170,9 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
         overrides=overrides,
         left_out=tuple(left_out),
     )
-    items, item_lines = None, list[str]()
-    if isinstance(training, SetTable):
+    items, item_lines, log = None, list[str](), None
+    if isinstance(training, SetTable) and isinstance(examples, SetTable):
+        log = log_columns(recipe, rows, examples)
         look = look_at_sets(training)
         if recipe.set_task.catalogue is not None:
             learned = Vocabulary(training.distinct_items(), reserved=RESERVED_ITEMS)
@@ -200,6 +205,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
             *alike_values(found.schema, training.table),
         ),
         items=items,
+        log=log,
     )
 
 
