@@ -3,23 +3,35 @@ from .bilstm import BiLSTM, BiLSTMTagger
 from .cnn import TextCNN
 from .crf import LinearChainCRF
 from .frozen_bert import ConcatText, ConcatWord
+from .g_top_freq import GTopFreq
+from .gp_top_freq import GPTopFreq
+from .history_baseline import HistoryBaseline
 from .item_knn import ItemKNN
 from .label_shares import LabelShares
 from .logistic import LogisticClassifier
 from .ngrams import NgramBag
+from .p_top_freq import PTopFreq
 from .popularity import ItemPopularity
+from .tifu_knn import TIFUKNN
+from .up_cf import UPCF
 
 __all__ = [
+    "TIFUKNN",
+    "UPCF",
     "BagOfItems",
     "BiLSTM",
     "BiLSTMTagger",
     "ConcatText",
     "ConcatWord",
+    "GPTopFreq",
+    "GTopFreq",
+    "HistoryBaseline",
     "ItemKNN",
     "ItemPopularity",
     "LabelShares",
     "LinearChainCRF",
     "LogisticClassifier",
     "NgramBag",
+    "PTopFreq",
     "TextCNN",
 ]

@@ -197,7 +197,8 @@ def score_by_logits(
     asked = labels != IGNORED_LABEL
     reserved = torch.arange(num_reserved, device=input_ids.device)
     excluded = excluded_ids(softmax_over, input_ids, flat_rows(asked), reserved=range(num_reserved))
-    of_asked = logits[asked.nonzero(as_tuple=True)[0]].float()
+    of_asked = logits[asked.nonzero(as_tuple=True)[0]]
+    of_asked = of_asked.to(torch.promote_types(of_asked.dtype, torch.float32))
     return rank_targets(of_asked, labels[asked], excluded, reserved=reserved)
 
 

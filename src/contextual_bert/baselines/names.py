@@ -13,9 +13,18 @@ POPULARITY: Mapping[str, frozenset[str]] = {
     "context_popularity": frozenset({"context"}),
 }
 ITEM_KNN = "item_knn"
+# Those that count what customers bought before: they need a history among the features of the context.
+HISTORY_BASELINES: Mapping[str, frozenset[str]] = {
+    "g_top_freq": frozenset({"context"}),
+    "p_top_freq": frozenset({"context"}),
+    "gp_top_freq": frozenset({"context"}),
+    "tifu_knn": frozenset({"context"}),
+    "up_cf": frozenset({"context"}),
+}
 SET_BASELINES: Mapping[str, frozenset[str]] = {
     **POPULARITY,
     ITEM_KNN: frozenset({"items"}),
+    **HISTORY_BASELINES,
     "bag": frozenset({"items"}),
     "bag_context": frozenset({"items", "context"}),
 }
@@ -51,7 +60,7 @@ BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC
 # Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
 WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
 # Those that are counted, or fitted to convergence, and read no setting of a training.
-FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *LOGISTIC)
+FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *HISTORY_BASELINES, *LOGISTIC)
 
 
 def baselines_of(head: str) -> list[str]:

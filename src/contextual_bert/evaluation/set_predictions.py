@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.metrics import novelty_key, set_metric_key
 from contextual_bert.evaluation.number_columns import reject, set_columns
-from contextual_bert.evaluation.set_measures import SetRanks
+from contextual_bert.set_ranks import SetRanks
 
 _COLUMNS = ("example_id", "position", "set_size", "times_before")
 UNKNOWN = -1  # of ``times_before``: the row has no known history

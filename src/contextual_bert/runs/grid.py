@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from contextual_bert.baselines.names import SET_BASELINES
+from contextual_bert.baselines.names import HISTORY_BASELINES, SET_BASELINES
 from contextual_bert.conditioning.registry import PAPER_METHODS
 from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
@@ -53,7 +53,11 @@ def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[st
             for name in WIDE
         ),
         replace(base, conditioning=LARGEST, is_context_shuffled=True),
-        *(as_row(replace(base, training=baseline_training), name) for name in SET_BASELINES),
+        *(
+            as_row(replace(base, training=baseline_training), name)
+            for name in SET_BASELINES
+            if name not in HISTORY_BASELINES
+        ),
     ]
     return {recipe.label: recipe for recipe in recipes}
 

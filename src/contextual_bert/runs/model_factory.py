@@ -12,8 +12,25 @@ from huggingface_hub.errors import StrictDataclassError
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contextual_bert.baselines import BagOfItems, ItemKNN, ItemPopularity
-from contextual_bert.baselines.names import BASELINES, FITTED_BASELINES, ITEM_KNN, POPULARITY, SET_BASELINES
+from contextual_bert.baselines import (
+    TIFUKNN,
+    UPCF,
+    BagOfItems,
+    GPTopFreq,
+    GTopFreq,
+    HistoryBaseline,
+    ItemKNN,
+    ItemPopularity,
+    PTopFreq,
+)
+from contextual_bert.baselines.names import (
+    BASELINES,
+    FITTED_BASELINES,
+    HISTORY_BASELINES,
+    ITEM_KNN,
+    POPULARITY,
+    SET_BASELINES,
+)
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
@@ -42,6 +59,16 @@ _Model = TypeVar("_Model", bound=nn.Module)
 EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
 _LONGEST_PLAIN: Mapping[str, int] = {"float32": 32, "bfloat16": 192}
+
+
+_OF_HISTORIES: Mapping[str, type[HistoryBaseline]] = {
+    "g_top_freq": GTopFreq,
+    "p_top_freq": PTopFreq,
+    "gp_top_freq": GPTopFreq,
+    "tifu_knn": TIFUKNN,
+    "up_cf": UPCF,
+}
+_COUNTED = (ItemKNN, ItemPopularity, HistoryBaseline)  # without vectors of items
 
 
 def arguments_of(
@@ -135,7 +162,7 @@ def build_model(recipe: Recipe, ready: PreparedData) -> nn.Module:
     if recipe.task.run_to_start_from is not None:
         return started_from(recipe, ready)
     model = new_model(recipe, ready)
-    if recipe.item_vectors != "random" and not isinstance(model, ItemKNN | ItemPopularity):
+    if recipe.item_vectors != "random" and not isinstance(model, _COUNTED):
         start_with_cooccurrence(model, recipe, ready)
         start_with_features(model)
     return model
@@ -157,9 +184,20 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
             value=recipe.conditioning,
             fix=Message("Take {conditioning} or a baseline without context.", conditioning="none"),
         )
+    forms = [str(feature.form) for feature in schema.layout] if schema is not None else []
+    if recipe.conditioning in HISTORY_BASELINES and forms.count("history") != 1:
+        raise ConfigurationError(
+            f"counts what customers bought before, and {forms.count('history') or 'no'} columns of {recipe.data} are a "
+            "history: contextual-bert inspect says why",
+            setting="conditioning",
+            value=recipe.conditioning,
+            fix="Give the schema one feature of the kind 'history', or take another baseline.",
+        )
 
 
-def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM | BagOfItems | ItemKNN | ItemPopularity:
+def new_model(
+    recipe: Recipe, ready: PreparedData
+) -> ContextualBertForMaskedLM | BagOfItems | ItemKNN | ItemPopularity | HistoryBaseline:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     if name in SET_BASELINES:
@@ -167,6 +205,8 @@ def new_model(recipe: Recipe, ready: PreparedData) -> ContextualBertForMaskedLM 
         over = recipe.model.get("softmax_over", loss_candidates(ready))
         if name in POPULARITY:
             return ItemPopularity(vocab_size, layout=layout, softmax_over=over)
+        if name in HISTORY_BASELINES:
+            return _OF_HISTORIES[name](vocab_size, layout=layout, softmax_over=over)
         features = item_layout_of(recipe, ready)
         if name == ITEM_KNN:
             return with_features(ItemKNN(vocab_size, softmax_over=over, item_layout=features), ready)

@@ -259,8 +259,9 @@ class Recipe:
         str,
         Option(
             "none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
-            "popularity, context_popularity, of sets item_knn, bag, bag_context; for texts also multi_attribute, "
-            "bert_concat_word, bert_concat_text, bert_context_as_text, ngrams, cnn, bilstm, for tags bilstm_crf, of "
+            "popularity, context_popularity, of sets item_knn, bag, bag_context, of histories g_top_freq, p_top_freq, "
+            "gp_top_freq, tifu_knn, up_cf; for texts also multi_attribute, bert_concat_word, bert_concat_text, "
+            "bert_context_as_text, ngrams, cnn, bilstm, for tags bilstm_crf, of "
             "these four each with _context too; default: that of the run gone on from, else global_state_update.",
             MAIN,
             metavar="METHOD",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import TrainerCallback
 
-from contextual_bert.baselines import ItemKNN, ItemPopularity
+from contextual_bert.baselines import HistoryBaseline, ItemKNN, ItemPopularity
 from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import ContextSchema, bin_names
@@ -55,7 +55,7 @@ class SetCompletionTask(CountedTask):
         learned_items: the items that a finished run learned from, where they are in no part of these data.
     """
 
-    counted = (ItemPopularity, ItemKNN)
+    counted = (ItemPopularity, ItemKNN, HistoryBaseline)
     name_of_shares = "counted popularity"
     inspected = InspectedSet
 

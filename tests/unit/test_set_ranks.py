@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation.set_measures import SetRanks
+from contextual_bert.set_ranks import SetRanks
 
 
 def ranks_of(logits: np.ndarray, true: list[list[int]]) -> SetRanks:
