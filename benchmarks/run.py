@@ -35,9 +35,15 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "inference": ("inference", {}),
     "context_encoding": ("context_encoding", {}),
     "world_generation": ("world_generation", {}),
+    "histories": ("histories", {}),
     "serving": ("serving", {}),
     "startup": ("startup", {}),
 }
+
+
+# On the page, and not run with the others: an hour, and 20 GB of disk.
+# python benchmarks/histories.py --rows 100000000 --rounds 1 --output benchmarks/results/histories_large.json
+LARGE = ("histories_large",)
 
 
 def run(name: str, folder: Path, *, quick: bool, threads: int) -> bool:
@@ -58,7 +64,7 @@ def run(name: str, folder: Path, *, quick: bool, threads: int) -> bool:
 
 def page_of(folder: Path) -> str:
     """The Markdown page of the results in a folder."""
-    paths = [folder / f"{name}.json" for name in BENCHMARKS]
+    paths = [folder / f"{name}.json" for name in (*BENCHMARKS, *LARGE)]
     return markdown({path.stem: json.loads(path.read_text("utf-8")) for path in paths if path.exists()})
 
 

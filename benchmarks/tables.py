@@ -213,6 +213,36 @@ def world_generation(result: Result) -> str:
     )
 
 
+def histories(result: Result) -> str:
+    """A log to sets with histories: seconds and memory, ours and peers'."""
+    names = {"ours": "`contextual-bert histories`", "duckdb": "DuckDB, 4 GB allowed", "polars": "Polars, streaming"}
+    rows = [
+        [names[name], "", "", each["failed"], ""]
+        if "failed" in each
+        else [
+            names[name],
+            f"{each['seconds']:,.1f}",
+            f"{each['ratio']:.2f}",
+            f"{each['processor_seconds']:,.1f}",
+            f"{each['peak_mib']:,.0f}",
+        ]
+        for name, each in result["contenders"].items()
+    ]
+    own = result["contenders"]["ours"]
+    return (
+        f"## A transaction log of {result['num_rows']:,} rows\n\n"
+        f"A log of {result['log_bytes'] / 2**20:,.0f} MiB of Parquet to {own['sets']:,} sets, whose histories of at "
+        f"most 50 baskets have {own['items_of_histories']:,} items. All contenders write as many. "
+        f"{counted_turns(result['rounds'])}; ratios are within a turn.\n\n"
+        + table(["", "seconds", "times ours", "processor seconds", "peak memory, MiB"], rows)
+    )
+
+
+def counted_turns(rounds: int) -> str:
+    """How often each contender ran, as the beginning of a sentence."""
+    return "One turn" if rounds == 1 else f"Medians over {rounds} turns"
+
+
 def fine_tuning(result: Result) -> str:
     """The step of fine-tuning with a context over that of the plain model, by family."""
     rows = [
@@ -381,6 +411,8 @@ SECTIONS = {
     "inference": inference,
     "context_encoding": context_encoding,
     "world_generation": world_generation,
+    "histories": histories,
+    "histories_large": histories,
     "serving": serving,
     "startup": startup,
 }

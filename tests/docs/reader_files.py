@@ -58,6 +58,20 @@ def shop(folder: Path) -> None:
     pyarrow.csv.write_csv(orders, folder / "orders.csv")
 
 
+def transactions(folder: Path) -> None:
+    """Write a log of 40 customers and 30 days, one article a row."""
+    number = random.Random(0)
+    rows = [
+        {"customer": f"c{customer}", "article": f"a{number.randrange(25)}", "date": f"2024-01-{day:02}"}
+        for day in range(1, 31)
+        for customer in number.choices(range(40), k=40)
+    ]
+    ages = pa.array([20 + int(row["customer"][1:]) for row in rows])
+    prices = pa.array([round(number.random(), 2) for _ in rows])
+    table = pa.Table.from_pylist(rows).append_column("age", ages).append_column("price", prices)
+    pyarrow.csv.write_csv(table, folder / "transactions.csv")
+
+
 def reviews(folder: Path) -> None:
     """Write reviews with stars and the kind of guest, and a checkpoint."""
     number = random.Random(0)
@@ -160,6 +174,7 @@ READER_FILES: Mapping[str, Callable[[Path], object]] = {
     "docs/concepts/context.md": shop,
     "docs/guides/complete-sets.md": queries,
     "docs/guides/from-a-table.md": shop,
+    "docs/guides/histories.md": transactions,
     "docs/guides/items.md": sentence_encoder,
     "docs/guides/privacy.md": privacy,
     "docs/guides/serve-fast.md": finished_run,

@@ -20,6 +20,7 @@ PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Steps of a study, which a guide shows and nobody is promised.
 NOT_PROMISED = {
     "ConstraintInput",
+    "HistorySettings",
     "NgramBag",
     "evaluate_scores",
     "prepare_study",

@@ -4,7 +4,7 @@ Names are canonical: 7, 7.0 and "7" are one user. Nothing is left out in silence
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from contextual_bert.places import place_of_row
 
 __all__ = ["LogRows"]
 
+_BYTES_LOOKED_AT, _ROWS_LOOKED_AT = 1 << 20, 1 << 16  # at a time
 TextType = tuple[bytes | None, bytes | None]  # what text could be, and its decimal mark
 
 
@@ -63,7 +64,8 @@ class LogRows:
         Raises:
             DataError: no time, or a day that may be another one as far as the whole log tells.
         """
-        for batch in self.files.batches((self.settings.time,), ()):
+        beginning = replace(self.files, block_bytes=_BYTES_LOOKED_AT, block_rows=_ROWS_LOOKED_AT)
+        for batch in beginning.batches((self.settings.time,), ()):
             if self.clock.learn(batch):
                 break
         self.clock.check_learned()

@@ -93,6 +93,7 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> parquet.ParquetWriter:
         path,
         schema,
         store_schema=False,
+        compression="zstd",
         dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES,
         write_batch_size=_VALUES_A_BATCH,
         # The least and the largest item of lists are of no use, and comparing texts takes most of the time.
