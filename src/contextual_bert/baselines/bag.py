@@ -73,7 +73,7 @@ class BagOfItems(nn.Module):
         self.num_reserved = num_reserved
         self.hidden_size = hidden_size
         self.items = nn.Embedding(vocab_size, hidden_size)
-        self.context_encoder = ContextEncoder(layout) if layout else None
+        self.context_encoder = ContextEncoder(layout, item_size=hidden_size) if layout else None
         self.context = (
             nn.Linear(self.context_encoder.context_size, hidden_size) if self.context_encoder is not None else None
         )
@@ -110,7 +110,9 @@ class BagOfItems(nn.Module):
         logits = self.logits(input_ids, context)[rows]
         if labels is None:
             return {"logits": logits}
-        excluded = excluded_ids(self.softmax_over, input_ids, flat_rows(asked), reserved=range(self.num_reserved))
+        excluded = excluded_ids(
+            self.softmax_over, input_ids, places_of(asked, input_ids), reserved=range(self.num_reserved)
+        )
         targets = labels[asked]
         total = cross_entropy(exclude(logits.float(), excluded, targets), targets, reduction="sum")
         count = num_items_in_batch if num_items_in_batch is not None else len(logits)
@@ -119,11 +121,13 @@ class BagOfItems(nn.Module):
     def logits(self, input_ids: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         """Return the logits of each set: (batch, vocabulary)."""
         drawn = self.attributes.drawn_without_own() if self.training and self.attributes is not None else None
-        hidden = self.hidden(self.mean_of_visible(input_ids, self.item_table(drawn)))
+        items = self.item_table(drawn)
+        hidden = self.hidden(self.mean_of_visible(input_ids, items))
         if self.context is not None and self.context_encoder is not None:
             if context is None:
                 raise ConfigurationError("This bag was built with a context, and none came", fix="Give context=....")
-            hidden = hidden + self.context(self.context_encoder(context).vector)
+            embedded = self.context_encoder(context, lambda ids: embedding(ids, items))
+            hidden = hidden + self.context(embedded.vector)
         return linear(self.dropout(hidden.relu()), *self.output_matrix(drawn))
 
     def item_table(self, is_without_own: Tensor | None = None) -> Tensor:
@@ -196,12 +200,12 @@ def score_by_logits(
         raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
     asked = labels != IGNORED_LABEL
     reserved = torch.arange(num_reserved, device=input_ids.device)
-    excluded = excluded_ids(softmax_over, input_ids, flat_rows(asked), reserved=range(num_reserved))
+    excluded = excluded_ids(softmax_over, input_ids, places_of(asked, input_ids), reserved=range(num_reserved))
     of_asked = logits[asked.nonzero(as_tuple=True)[0]]
     of_asked = of_asked.to(torch.promote_types(of_asked.dtype, torch.float32))
     return rank_targets(of_asked, labels[asked], excluded, reserved=reserved)
 
 
-def flat_rows(asked: Tensor) -> Tensor:
-    """Return the places of what is asked in the flattened (batch * length)."""
-    return asked.flatten().nonzero(as_tuple=True)[0]
+def places_of(asked: Tensor, input_ids: Tensor) -> Tensor:
+    """Return for all that is asked a place of its set in the flattened input_ids, whatever is asked of a set."""
+    return asked.nonzero(as_tuple=True)[0] * input_ids.shape[1]

@@ -5,13 +5,14 @@ nothing by itself; the model's `_init_weights` reaches every weight. Paper: sect
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.context.forms import FORMS, missing_context
+from contextual_bert.context.forms import FORMS, different_items, missing_context
+from contextual_bert.context.interactions import ITEM
 from contextual_bert.context.kinds.feature import FeatureLayout
 from contextual_bert.errors import SchemaError
 from contextual_bert.shapes import ContextVector
@@ -25,11 +26,12 @@ _MARKS = re.compile(r"[\\()\[\]{}*+?|^$%]")
 class ContextEmbedding(NamedTuple):
     """The embedded context of a batch.
 
-    Shapes: vector (batch, context), features[i] (batch, size of feature i).
+    Shapes: vector (batch, context), features[i] (batch, size of feature i), histories[j] (batch, width, 4).
 
     Args:
         vector: c, the concatenation of the features.
         features: the embedding of each feature, in the order of the schema, for methods that read them one by one.
+        histories: the histories as they came, for a head that proposes what somebody had before.
 
     Example:
         >>> sex, age = FeatureLayout("sex", "categorical", 4, 0, 8), FeatureLayout("age", "numerical", 9, 0, 3)
@@ -41,6 +43,7 @@ class ContextEmbedding(NamedTuple):
 
     vector: ContextVector
     features: tuple[Tensor, ...]
+    histories: tuple[Tensor, ...] = ()
 
 
 class ContextEncoder(nn.Module):
@@ -55,6 +58,7 @@ class ContextEncoder(nn.Module):
 
     Args:
         layout: `ContextSchema.layout`.
+        item_size: width of the vectors of the model's items, which histories read; None where it has none.
 
     Relation to its siblings: the ids come from `encode_table` or `encode_records` of the same schema.
 
@@ -66,17 +70,24 @@ class ContextEncoder(nn.Module):
         ['features.sex.weight']
     """
 
-    def __init__(self, layout: Sequence[FeatureLayout]) -> None:
+    def __init__(self, layout: Sequence[FeatureLayout], *, item_size: int | None = None) -> None:
         super().__init__()
         self.layout = tuple(layout)
         self.context_size = sum(shape.embedding_size for shape in self.layout)
         self.features = nn.ModuleDict()
         names = _module_names([shape.name for shape in self.layout])
         for name, shape in zip(names, self.layout, strict=True):
-            self.features[name] = shape.own_module() or FORMS[shape.form].module(shape)
+            self.features[name] = shape.own_module() or FORMS[shape.form].module(shape, item_size=item_size)
 
-    def forward(self, context: Mapping[str, Tensor]) -> ContextEmbedding:
-        """Embed a batch: one tensor for each feature of the layout, no other."""
+    def forward(
+        self, context: Mapping[str, Tensor], embed_items: Callable[[Tensor], Tensor] | None = None
+    ) -> ContextEmbedding:
+        """Embed a batch: one tensor for each feature of the layout, no other.
+
+        Args:
+            context: the tensors.
+            embed_items: ids of items -> their vectors, for histories; None where the layout has none.
+        """
         for shape in self.layout:
             if shape.name not in context:
                 raise SchemaError(f"the batch's context lacks the feature {shape.name!r}", fix=self._advice(context))
@@ -84,10 +95,17 @@ class ContextEncoder(nn.Module):
             raise SchemaError(
                 "the batch's context has features that the model does not know", fix=self._advice(context)
             )
-        embedded = tuple(
-            module(context[shape.name]) for shape, module in zip(self.layout, self.features.values(), strict=True)
-        )
-        return ContextEmbedding(vector=torch.cat(embedded, dim=-1), features=embedded)
+        embedded: list[Tensor] = []
+        histories: list[Tensor] = []
+        for shape, module in zip(self.layout, self.features.values(), strict=True):
+            values = context[shape.name]
+            if shape.form == "history":
+                histories.append(values)
+                items = different_items(values)[..., ITEM]
+                embedded.append(module(values, cast(Callable[[Tensor], Tensor], embed_items)(items)))
+            else:
+                embedded.append(module(values))
+        return ContextEmbedding(torch.cat(embedded, dim=-1), tuple(embedded), tuple(histories))
 
     def draw_at_unit_scale(self) -> None:
         """Draw the embeddings anew so that their components have variance 1; a projected one, where its vector's have.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from contextual_bert import context
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context.dates import date_part, date_part_of, to_dates
+from contextual_bert.context.interactions import ITEM, MISSING_ITEM, UNKNOWN_ITEM
 from contextual_bert.context.kinds import EncodedColumn, Feature
 from contextual_bert.context.kinds.feature import MISSING, MULTI_MISSING
 from contextual_bert.context.marks import ANY_WORD, is_word, unmarked
@@ -40,7 +41,7 @@ FEWEST_ROWS = 10  # of a part, from which on a state counts as learned
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which rows of an encoded feature are missing; its shape says the kind, see `EncodedContext`.
 
-    Shapes: (rows,), (rows, width) or (rows, size + 1) -> (rows,) bool.
+    Shapes: (rows,), (rows, width), (rows, size + 1) or (rows, width, 4) -> (rows,) bool.
 
     Example:
         >>> is_missing(np.array([3, 0])).tolist(), is_missing(np.array([[4, 5], [1, 0], [3, 0]])).tolist()
@@ -48,6 +49,8 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """
     if values.dtype.kind == "f":
         return values[..., -1] > 0
+    if values.ndim > 2:  # a history
+        return values[:, 0, ITEM] == MISSING_ITEM
     if values.ndim > 1:
         return np.all(values <= MULTI_MISSING, axis=-1)
     return values == MISSING
@@ -139,7 +142,8 @@ class EncodedContext:
     """The encoded context of some rows.
 
     Shapes: categorical and numerical features (rows,) int64; multi-categorical ones (rows, width) int64, padded with 0;
-    vectors (rows, size + 1) float32, whose last component is 1 where the vector is missing.
+    vectors (rows, size + 1) float32, whose last component is 1 where the vector is missing; histories (rows, width, 4)
+    int64, see ``interactions``.
 
     Args:
         arrays: one array a feature that is read; silenced ones have none. ``tensors`` shares their memory.
@@ -183,8 +187,10 @@ class EncodedContext:
         """Return for each row whether one of its values is unknown to the schema, which made it."""
         found = np.zeros(self.num_rows, np.bool_)
         for name in self.unknown:
-            ids = self.arrays[name].reshape(self.num_rows, -1)
-            found |= (ids == schema.feature(name).layout.unknown_id).any(axis=1)
+            ids, unknown_id = self.arrays[name], schema.feature(name).layout.unknown_id
+            if ids.ndim > 2:  # a history
+                ids, unknown_id = ids[..., ITEM], UNKNOWN_ITEM
+            found |= (ids.reshape(self.num_rows, -1) == unknown_id).any(axis=1)
         return found.tolist()
 
 

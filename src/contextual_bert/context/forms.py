@@ -13,15 +13,31 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from contextual_bert.context.interactions import (
+    BASKETS_AGO,
+    DAYS_AGO,
+    ITEM,
+    MISSING_ITEM,
+    TIMES,
+    UNKNOWN_DAYS,
+    UNKNOWN_ITEM,
+    WIDTH,
+)
 from contextual_bert.context.kinds.feature import MISSING, MULTI_MISSING, MULTI_PADDING, FeatureLayout, Form
+from contextual_bert.errors import ConfigurationError, Message
 
 
 class TensorForm(ABC):
     """A form: what is computed on the tensors of all features that have it."""
 
     @abstractmethod
-    def module(self, layout: FeatureLayout) -> nn.Module:
-        """Make the module that embeds a batch."""
+    def module(self, layout: FeatureLayout, *, item_size: int | None = None) -> nn.Module:
+        """Make the module that embeds a batch.
+
+        Args:
+            layout: of the feature.
+            item_size: width of the vectors of the model's items; None where it has none.
+        """
 
     @abstractmethod
     def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
@@ -47,7 +63,7 @@ class TensorForm(ABC):
 class IdForm(TensorForm):
     """An id a row: (batch,) int64. The id 0 is missing."""
 
-    def module(self, layout: FeatureLayout) -> nn.Module:
+    def module(self, layout: FeatureLayout, *, item_size: int | None = None) -> nn.Module:
         return ValueEmbedding(layout.num_embeddings, layout.embedding_size)
 
     def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
@@ -68,7 +84,7 @@ class IdListForm(TensorForm):
 
     _RANDOM_WIDTH: ClassVar[int] = 2
 
-    def module(self, layout: FeatureLayout) -> nn.Module:
+    def module(self, layout: FeatureLayout, *, item_size: int | None = None) -> nn.Module:
         return MeanEmbedding(layout.num_embeddings, layout.embedding_size)
 
     def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
@@ -88,7 +104,7 @@ class IdListForm(TensorForm):
 class VectorForm(TensorForm):
     """A vector a row: (batch, vector_size + 1) float32. The last component is 1 where the vector is missing."""
 
-    def module(self, layout: FeatureLayout) -> nn.Module:
+    def module(self, layout: FeatureLayout, *, item_size: int | None = None) -> nn.Module:
         return VectorProjection(layout.vector_size, layout.embedding_size)
 
     def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
@@ -110,7 +126,52 @@ class VectorForm(TensorForm):
         return places, torch.cat([values[:, :-1].masked_fill(is_missing, 0.0), is_missing.to(values)], dim=1)
 
 
-FORMS: Mapping[Form, TensorForm] = {"id": IdForm(), "id_list": IdListForm(), "vector": VectorForm()}
+class HistoryForm(TensorForm):
+    """Interactions a row: (batch, width, 4) int64, see `interactions`. Padding has the item 0, missing the item 1."""
+
+    _RANDOM_WIDTH: ClassVar[int] = 2
+    _NUM_BUCKETS: ClassVar[int] = 512  # of a linear model, which shares its weights among items
+
+    def module(self, layout: FeatureLayout, *, item_size: int | None = None) -> nn.Module:
+        if item_size is None:
+            raise ConfigurationError(
+                f"the feature {layout.name!r} is a history, and this model has no vectors of items",
+                fix=Message("Leave it out ({exclude}), or take a model of sets.", exclude=(layout.name,)),
+            )
+        return HistoryPooling(item_size, layout.embedding_size)
+
+    def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
+        values = torch.zeros(num_rows, 1, WIDTH, dtype=torch.int64, device=device)
+        values[..., ITEM] = MISSING_ITEM
+        return values
+
+    def random(self, layout: FeatureLayout, num_rows: int, *, generator: torch.Generator) -> Tensor:
+        values = torch.zeros(num_rows, self._RANDOM_WIDTH, WIDTH, dtype=torch.int64)
+        values[..., ITEM] = UNKNOWN_ITEM + torch.arange(self._RANDOM_WIDTH) * torch.randint(
+            0, 2, (num_rows, 1), generator=generator
+        )
+        values[..., BASKETS_AGO] = torch.randint(0, 3, (num_rows, 1), generator=generator)
+        values[..., TIMES], values[..., DAYS_AGO] = 1, UNKNOWN_DAYS
+        return values
+
+    def num_terms(self, layout: FeatureLayout) -> int:
+        return 1 + self._NUM_BUCKETS
+
+    def terms(self, layout: FeatureLayout, values: Tensor) -> tuple[Tensor, Tensor]:
+        times = values[..., TIMES]
+        is_there = (times > 0).float()
+        places = torch.where(times > 0, 1 + values[..., ITEM] % self._NUM_BUCKETS, 0)
+        shares = is_there / is_there.sum(dim=1, keepdim=True).clamp(min=1)
+        shares[:, 0] += (is_there.sum(dim=1) == 0).float()  # nothing before: the term 0
+        return places, shares
+
+
+FORMS: Mapping[Form, TensorForm] = {
+    "id": IdForm(),
+    "id_list": IdListForm(),
+    "vector": VectorForm(),
+    "history": HistoryForm(),
+}
 
 
 class ValueEmbedding(nn.Embedding):
@@ -159,6 +220,99 @@ class SummedMeanEmbedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         num_values = (ids != MULTI_PADDING).float().sum(dim=1, keepdim=True)
         return functional.embedding(ids, self.weight).sum(dim=1) / num_values.clamp(min=1)
+
+
+class HistoryPooling(nn.Module):
+    """A history, pooled by attention over its different items; a learned row where it is missing or empty.
+
+    Formula: a_hj = softmax_j(u_h GELU(A [f_j; e_j])_h), e = B [sum_j a_1j V e_j; ...; sum_j a_Hj V e_j]
+
+    Symbols: e_j vector of the item j in the model, normalised; f_j what `interaction_features` says of it; h heads.
+
+    Shapes: values (batch, width, 4) and vectors (batch, n, item size) of the first n -> (batch, size).
+
+    Relation to its siblings: it reads the item vectors of the model, where the others have tables of their own.
+    """
+
+    HEADS: ClassVar[int] = 4
+    HIDDEN: ClassVar[int] = 64
+    DROPOUT: ClassVar[float] = 0.3
+
+    def __init__(self, item_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(item_size)
+        self.dropout = nn.Dropout(self.DROPOUT)
+        self.attention = nn.Sequential(
+            nn.Linear(NUM_INTERACTION_FEATURES + item_size, self.HIDDEN), nn.GELU(), nn.Linear(self.HIDDEN, self.HEADS)
+        )
+        self.value = nn.Linear(item_size, item_size)
+        self.output = nn.Linear(self.HEADS * item_size, embedding_size)
+        self.without = nn.Embedding(2, embedding_size)  # empty, missing
+
+    def forward(self, values: Tensor, vectors: Tensor) -> Tensor:
+        """Pool each history, or take the learned row."""
+        is_there = values[:, : vectors.shape[1], TIMES] > 0
+        vectors = self.dropout(self.norm(vectors))
+        features = interaction_features(values)[:, : vectors.shape[1]].to(vectors.dtype)
+        scores = self.attention(torch.cat([features, vectors], dim=-1))
+        if self.training:  # a part of the history stays unseen, so that none of its items is learned by heart
+            is_seen = is_there & (torch.rand_like(scores[..., 0]) >= self.DROPOUT)
+            is_there = torch.where(is_seen.any(dim=1, keepdim=True), is_seen, is_there)
+        scores = scores.masked_fill(~is_there[..., None], torch.finfo(scores.dtype).min)
+        pooled = torch.einsum("bjh,bjd->bhd", scores.softmax(dim=1), self.value(vectors)).flatten(1)
+        is_missing = (values[:, 0, ITEM] == MISSING_ITEM).long()
+        return torch.where(is_there.any(dim=1, keepdim=True), self.output(pooled), self.without(is_missing))
+
+
+NUM_INTERACTION_FEATURES = 10
+
+
+def different_items(values: Tensor) -> Tensor:
+    """Return the first interactions of each history, as many as the most different items of one; a graph keeps all.
+
+    Example:
+        >>> different_items(torch.tensor([[[5, 0, 2, -1], [5, 1, 0, -1]]])).tolist()
+        [[[5, 0, 2, -1]]]
+    """
+    if torch.compiler.is_compiling():
+        return values
+    return values[:, : max(1, int((values[..., TIMES] > 0).sum(dim=1).max()))]
+
+
+def interaction_features(values: Tensor) -> Tensor:
+    """Return what a history says of each of its different items: how often, how recently, among how much.
+
+    Shapes:
+        (batch, width, 4) -> (batch, width, 10) float32; of older interactions with an item the numbers mean nothing.
+
+    Args:
+        values: as `interactions` has them.
+
+    Example:
+        >>> interaction_features(torch.tensor([[[5, 0, 2, -1], [5, 1, 0, -1]]]))[0, 0, :3]
+        tensor([0.6931, 1.0000, 1.0000])
+    """
+    is_real = values[..., ITEM] > MISSING_ITEM
+    ago, times = values[..., BASKETS_AGO].float(), values[..., TIMES].clamp(min=1).float()
+    days = values[..., DAYS_AGO]
+    has_days = (days >= 0).float()
+    num_baskets = torch.where(is_real, ago + 1, 1.0).amax(dim=1, keepdim=True)
+    num_items = (values[..., TIMES] > 0).sum(dim=1, keepdim=True).clamp(min=1).float()
+    return torch.stack(
+        [
+            times.log(),
+            times / num_baskets,
+            (times > 1).float(),
+            (-ago).exp(),
+            (ago == 0).float(),
+            ago.log1p(),
+            num_baskets.log().expand_as(ago),
+            num_items.log().expand_as(ago),
+            has_days,
+            days.clamp(min=0).float().log1p() * has_days,
+        ],
+        dim=-1,
+    )
 
 
 class VectorProjection(nn.Module):
@@ -221,6 +375,8 @@ def missing_like(values: Tensor) -> Tensor:
     missing = torch.zeros_like(values)  # of ids the missing one, of lists padding
     if values.is_floating_point():
         missing[..., -1] = 1
+    elif values.ndim > 2:  # a history
+        missing[:, 0, ITEM] = MISSING_ITEM
     elif values.ndim > 1:
         missing[..., 0] = MULTI_MISSING
     return missing

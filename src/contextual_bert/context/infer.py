@@ -27,6 +27,7 @@ from contextual_bert.context.kinds import KINDS, Feature, Finding, InferenceSett
 from contextual_bert.context.kinds.date_columns import infer_date_parts
 from contextual_bert.context.kinds.date_parts import holds_dates
 from contextual_bert.context.kinds.feature import count_distinct, count_missing
+from contextual_bert.context.kinds.history import holds_baskets
 from contextual_bert.context.limits import MAX_BUCKETS, MAX_CATEGORIES, MIN_CUSTOMERS
 from contextual_bert.context.marks import Marks, date_words, number_words, unmarked, without_words
 from contextual_bert.context.printed_lists import as_lists, holds_objects
@@ -89,7 +90,7 @@ def find(
         raise ConfigurationError(
             f"the override of column {column!r} is {wanted!r}", allowed=did_you_mean(wanted, kinds)
         )
-    if wanted is None and holds_objects(array):
+    if wanted is None and holds_objects(array) and not (settings.items is not None and holds_baskets(array)):
         return Finding(
             None, "its cells are objects or lists of such; give their values in columns of their own", distinct
         )
@@ -324,6 +325,7 @@ class SchemaSettings:
             run with the time, such as the number of a week, are then no features. None: the split is by no time.
         decimal: the mark before the decimals of numbers that are text; marks between thousands are then read, too.
         missing_values: values that stand for a missing one: "age=999" of a column, "n/a" of each that has it.
+        items: the names of the items of the sets, each once, which histories are told by; None: there are no sets.
     """
 
     exclude: Sequence[str] = ()
@@ -337,6 +339,7 @@ class SchemaSettings:
     time: str | None = None
     decimal: DecimalMark | None = None
     missing_values: tuple[str, ...] = ()
+    items: pa.Array | None = None
 
 
 def infer_schema(
@@ -449,6 +452,7 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
         hash_buckets=asked.hash_buckets,
         is_split_by_time=asked.time is not None,
         decimal=asked.decimal,
+        items=asked.items,
     )
     indexes = _pandas_indexes(table)
     candidates = [name for name in table.column_names if name not in exclude]

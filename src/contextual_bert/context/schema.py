@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, SerializeAsAny, ValidationError, fie
 from contextual_bert.arrow_types import without_views
 from contextual_bert.atomic_files import replacing_file
 from contextual_bert.context.kinds import KINDS, Feature, FeatureLayout, schema_fault
+from contextual_bert.context.vocabulary import Vocabulary
 from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.json_text import json_text, reason_of, unreadable
 from contextual_bert.places import JsonPlace
@@ -199,6 +200,22 @@ class ContextSchema(BaseModel):
         for index in order[: context_size - sum(sizes)]:
             sizes[index] += 1
         return self.with_embedding_sizes({shape.name: size for shape, size in zip(self.layout, sizes, strict=True)})
+
+    def for_items(self, items: Vocabulary) -> "ContextSchema":
+        """A copy whose histories read the ids of this vocabulary; itself where there is no history."""
+        if not any(feature.shares_items for feature in self.features):
+            return self
+        return self.model_copy(update={"features": tuple(feature.for_items(items) for feature in self.features)})
+
+    def without_histories(self) -> "ContextSchema":
+        """A copy without the histories; itself where there is none."""
+        kept = tuple(feature for feature in self.features if not feature.shares_items)
+        return self if len(kept) == len(self.features) else self.model_copy(update={"features": kept})
+
+    @cached_property
+    def history_columns(self) -> tuple[str, ...]:
+        """The raw columns of histories, each once."""
+        return tuple(dict.fromkeys(feature.column for feature in self.features if feature.shares_items))
 
     def with_ranges(self, table: pa.Table) -> "ContextSchema":
         """A copy whose vectors have the range of these rows, where they had none; columns that are absent stay so.

@@ -1,8 +1,9 @@
 from .audit import Audit, Fault, audit
-from .collators import MaskingCollator
+from .collators import MaskingCollator, WholeSetCollator
 from .context_noise import DroppedContext, ShuffledContext
 from .cooccurrence import cooccurrence_vectors
 from .dataset import EveryPosition, LengthBucketSampler, SequenceBatch, SequenceDataset
+from .drawn_baskets import DrawnBaskets
 from .groups import Groups, group_rows
 from .hashing import table_digest
 from .history_report import HistoryReport
@@ -25,6 +26,7 @@ from .writers import check_writable, write_table
 
 __all__ = [
     "Audit",
+    "DrawnBaskets",
     "DroppedContext",
     "EveryPosition",
     "Fault",
@@ -45,6 +47,7 @@ __all__ = [
     "StylistWorld",
     "TextMaskingCollator",
     "TextTable",
+    "WholeSetCollator",
     "audit",
     "audit_texts",
     "check_fractions",

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.context.kinds.history import baskets_of
 from contextual_bert.data.checked_columns import checked_column, flatten_items
 from contextual_bert.data.column_codes import codes_of, elements_as_text, is_identifier, shuffled
 from contextual_bert.data.hashing import hash_counters, hash_strings
@@ -31,6 +32,7 @@ _SHARE = 0.02  # of the rows, in excess of the shuffled column: below it a colum
 _GROUP = 20  # rows a value needs before "always with this item" is more than a coincidence
 _ALWAYS = 0.99
 _DEVIATIONS = 3  # standard errors by which a share exceeds that of the shuffled column before it is no chance
+_OFTEN_HELD = 0.3  # of the rows: people seldom take all of a basket again
 _TAKEN = 0.9  # of the cells that name an item: as many name one of their own set where they were taken from it
 
 
@@ -55,6 +57,7 @@ class Fault:
         "column_determines_items",
         "column_follows_from_set",
         "column_determines_label",
+        "history_holds_set",
     ]
     severity: Literal["leak", "warning"]
     message: str
@@ -91,7 +94,12 @@ class Audit:
 
 
 def audit(
-    split: Split, sets: SetTable, *, customer: str | None = None, context: Collection[str] | None = None
+    split: Split,
+    sets: SetTable,
+    *,
+    customer: str | None = None,
+    context: Collection[str] | None = None,
+    histories: Collection[str] = (),
 ) -> Audit:
     """Look for leaks between the parts of a split, and from the columns to the items.
 
@@ -101,6 +109,7 @@ def audit(
         customer: column that says whose set it is; default: that of the sets. Without one that check is left out,
             and said.
         context: columns that a model reads; the others give nothing away. None: all that name no item or customer.
+        histories: those of them that hold what somebody had before, in which items of the set may occur again.
 
     Example:
         >>> from contextual_bert.data import SetPolicy, read_sets, split_by_row
@@ -128,6 +137,9 @@ def audit(
     read = [name for name in columns if context is None or name in context]
     raw = _raw_items(sets) if read else None
     for column in read:
+        if column in histories:
+            faults.extend(_holds_set(sets, column, names.dictionary, codes, owner))
+            continue
         faults.extend(
             _names_items(sets, column, names.dictionary, codes, owner)
             or _determines_items(sets, column, codes, owner)
@@ -260,6 +272,32 @@ def _names_items(
     return [
         Fault("column_names_items", "leak", message, int(naming_rows.sum()), first_rows(sets.rows, naming_rows), column)
     ]
+
+
+def _holds_set(
+    sets: SetTable, column: str, names: pa.Array, codes: NDArray[np.int64], owner: NDArray[np.int64]
+) -> list[Fault]:
+    """Does the newest basket of a history hold the whole set, as where the set itself was written into it?"""
+    baskets = baskets_of(sets.table.column(column).combine_chunks(), column=column)
+    is_newest = baskets.num_newer()[baskets.basket_of] == 0
+    found = pc.fill_null(pc.index_in(baskets.items, value_set=names), -1).to_numpy(zero_copy_only=False)
+    rows = baskets.basket_rows[baskets.basket_of]
+    is_known = is_newest & (found >= 0)
+    pairs = np.unique(rows[is_known] * len(names) + found[is_known])
+    own = np.unique(owner * len(names) + codes)
+    num_held = np.bincount(own[np.isin(own, pairs)] // len(names), minlength=len(sets))
+    has_history = np.zeros(len(sets), np.bool_)
+    has_history[rows] = True
+    holding = has_history & (num_held == np.bincount(own // len(names), minlength=len(sets)))
+    share = float(holding.sum() / max(1, has_history.sum()))
+    if share < _OFTEN_HELD:
+        return []
+    message = (
+        f"the newest basket of the history {column!r} holds the whole set in {share:.1%} of the rows that have one: a "
+        "history ends before the set"
+    )
+    severity = "leak" if share >= _TAKEN else "warning"
+    return [Fault("history_holds_set", severity, message, int(holding.sum()), first_rows(sets.rows, holding), column)]
 
 
 def _determines_items(sets: SetTable, column: str, codes: NDArray[np.int64], owner: NDArray[np.int64]) -> list[Fault]:

@@ -16,7 +16,7 @@ from contextual_bert.data.dataset import IGNORED_LABEL, SequenceBatch
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.errors import ConfigurationError, DataError
 
-__all__ = ["MaskingCollator"]
+__all__ = ["MaskingCollator", "WholeSetCollator"]
 
 _LEARNED = frozenset({"labels", "start_positions"})
 
@@ -87,10 +87,7 @@ class MaskingCollator:
             input_ids and labels (-100 where nothing is hidden); attention_mask where something is padded; context
             where there is one.
         """
-        if not isinstance(batch, SequenceBatch) and len(batch) == 1 and isinstance(batch[0], SequenceBatch):
-            batch = batch[0]  # as transformers' Trainer hands it on, which looks through it for unused columns
-        is_batch = isinstance(batch, SequenceBatch)
-        sets = batch if is_batch else _padded(cast("Sequence[Mapping[str, Any]]", batch), self.pad_id)
+        sets = _as_batch(batch, self.pad_id)
         if sets.labels is not None or sets.start_positions is not None:
             raise DataError(
                 "the batch has labels, and the masked items would take their place",
@@ -127,6 +124,47 @@ class MaskingCollator:
             return torch.from_numpy(positions == keys.argmin(axis=1)[:, None])
         ranks = keys.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
         return torch.from_numpy((ranks < self.masks_per_set) & real)
+
+
+class WholeSetCollator:
+    """Hides whole sets: what is read is one [MASK], and asked for are all items.
+
+    Shapes: input_ids (batch, 1), labels (batch, length) with -100 behind the end; context each (batch, ...).
+
+    Args:
+        mask_id: id of the mask.
+        pad_id: id of padding.
+
+    Relation to its siblings: `MaskingCollator` hides some items and shows the others.
+
+    Example:
+        >>> batch = WholeSetCollator(mask_id=1, pad_id=0)([{"input_ids": [5, 6], "context": {}, "example_id": 0}])
+        >>> batch["input_ids"].tolist(), batch["labels"].tolist()
+        ([[1]], [[5, 6]])
+    """
+
+    def __init__(self, *, mask_id: int, pad_id: int) -> None:
+        self.mask_id, self.pad_id = mask_id, pad_id
+
+    def __call__(self, batch: SequenceBatch | Sequence[SequenceBatch] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Collate sets, given as `MaskingCollator` takes them."""
+        sets = _as_batch(batch, self.pad_id)
+        output: dict[str, Any] = {
+            "input_ids": torch.full((len(sets), 1), self.mask_id),
+            "labels": sets.input_ids.masked_fill(~sets.is_real, IGNORED_LABEL),
+        }
+        return {**output, "context": sets.context} if sets.context else output
+
+
+def _as_batch(
+    batch: SequenceBatch | Sequence[SequenceBatch] | Sequence[Mapping[str, Any]], pad_id: int
+) -> SequenceBatch:
+    """Return one batch of sets that are given as a batch or as rows."""
+    if isinstance(batch, SequenceBatch):
+        return batch
+    if len(batch) == 1 and isinstance(batch[0], SequenceBatch):
+        return batch[0]  # as transformers' Trainer hands it on, which looks through it for unused columns
+    return _padded(cast("Sequence[Mapping[str, Any]]", batch), pad_id)
 
 
 def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SequenceBatch:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from contextual_bert.context.interactions import ITEM, NO_ITEM, TIMES
 from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.data.dataset import SequenceDataset
 
@@ -148,8 +149,12 @@ def _columns_of(tensor: Tensor) -> tuple[Any, Floats, Floats]:
     values: Any = tensor.numpy()
     if tensor.is_floating_point():
         return values.astype(np.float64), values.mean(axis=0), values.std(axis=0)
-    ids = values.reshape(len(values), -1)
-    is_real = ids != MULTI_PADDING if values.ndim == 2 else np.ones(ids.shape, dtype=np.bool_)
+    if values.ndim > 2:  # a history: its different items
+        ids = np.where(values[..., TIMES] > 0, values[..., ITEM], NO_ITEM)
+        is_real = ids != NO_ITEM
+    else:
+        ids = values.reshape(len(values), -1)
+        is_real = ids != MULTI_PADDING if values.ndim == 2 else np.ones(ids.shape, dtype=np.bool_)
     offsets = np.concatenate([[0], is_real.sum(axis=1).cumsum()])
     columns = _indicators(ids[is_real], offsets, int(ids.max(initial=0)) + 1)
     mean = columns.sum(axis=0) / len(ids)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
+from contextual_bert.context.interactions import ITEM, NO_ITEM
 from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.data.hashing import Draw, hash_counters
 from contextual_bert.data.ragged import places_of
@@ -83,8 +84,9 @@ def take_context(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tens
     """
     rows = {name: values[index] for name, values in context.items()}
     for name, values in rows.items():
-        if values.dim() == 2 and not values.is_floating_point():
-            filled = (values != MULTI_PADDING).any(dim=0).nonzero()
+        if values.dim() > 1 and not values.is_floating_point():
+            is_filled = values != MULTI_PADDING if values.dim() == 2 else values[..., ITEM] != NO_ITEM
+            filled = is_filled.any(dim=0).nonzero()
             rows[name] = values[:, : int(filled.max()) + 1 if len(filled) else 1]
     return rows
 

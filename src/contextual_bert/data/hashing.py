@@ -47,6 +47,7 @@ class Draw(IntEnum):
     UNKNOWN_FIELD = 7
     MASK_RATE = 8
     SCORED_POSITION = 9
+    HISTORY_BASKET = 10
 
 
 def splitmix64(counter: NDArray[np.uint64]) -> NDArray[np.uint64]:

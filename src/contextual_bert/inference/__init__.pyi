@@ -33,7 +33,7 @@ from .joint import JointSearch
 from .pipeline import CompletionPipeline
 from .query_schema import Condition
 from .saved import load_text_model
-from .scoring import Scorer, score
+from .scoring import Scorer, score, score_whole_sets
 from .similar_items import similar_items
 from .similar_queries import SimilarAnswer, SimilarItem
 from .tables import (
@@ -129,6 +129,7 @@ __all__ = [
     "score_answers",
     "score_labels",
     "score_tokens",
+    "score_whole_sets",
     "segment_labels",
     "set_index",
     "similar_items",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 
-from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset
+from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset, WholeSetCollator
 from contextual_bert.errors import NAME, DataError, Message, NonFiniteError
 from contextual_bert.evaluation import Scores
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
@@ -117,21 +117,42 @@ def score(
         DataError: there is no set.
         NonFiniteError: the scorer gives no numbers, by its weights or for some rows.
     """
+    targets = _MaskedItems(dataset, tokenizer=tokenizer, most=most)
+    return _scored(scorer, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+
+
+def score_whole_sets(
+    scorer: Scorer,
+    dataset: SequenceDataset,
+    *,
+    batch_size: int = 1024,
+    dtype: torch.dtype = torch.float32,
+    is_shared: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Scores:
+    """Hide every set whole, and rank each of its items among all items, given the context alone.
+
+    Arguments, result and errors are those of ``score``. The other items of the set are rivals like any other.
+    """
+    targets = _WholeSets(dataset)
+    return _scored(scorer, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+
+
+def _scored(scorer: Scorer, targets: "_MaskedItems | _WholeSets", **settings: Any) -> Scores:
+    """Return the scores of what was asked for in a data set."""
+    dataset, positions = targets.dataset, targets.positions
     if len(dataset) == 0:
         raise DataError("there is no set to score", fix="Give a part with at least one set.")
-    targets = _MaskedItems(dataset, tokenizer=tokenizer, most=most)
-    rows = collect(scorer, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+    rows = collect(scorer, targets, **settings)
     rows = rows[rows[:, 0].argsort()]
-    positions, is_known = targets.positions, ~np.isin(rows[:, 1], targets.reserved)
+    is_known = ~np.isin(rows[:, 1], targets.reserved)
     example_id = dataset.example_ids[positions.set_index].numpy()[is_known]
     check_scores(rows[is_known, 2], scorer, example_id)
-    # Of a text's special tokens, which were not asked for, those that stand for a word are unknown answers, too.
-    num_left_out = 0 if tokenizer is None else int((dataset.input_ids == tokenizer.unk_token_id).sum())
     places: dict[str, Any] = {"example_id": example_id, "position": positions.positions.numpy()[is_known]}
     return Scores(
         **places,
         **rank_columns(rows[is_known, 2:]),
-        num_unknown_targets=num_left_out + int((~is_known).sum()),
+        num_unknown_targets=targets.num_left_out + int((~is_known).sum()),
         num_possible=positions.num_possible if len(positions) < positions.num_possible else None,
     ).sorted()
 
@@ -231,11 +252,14 @@ class _MaskedItems:
 
     def __init__(self, dataset: SequenceDataset, *, tokenizer: Any, most: int | None) -> None:
         mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
+        self.dataset, self.num_left_out = dataset, 0
         self.reserved: Sequence[int] = range(len(RESERVED_ITEMS))
         left_out: Sequence[int] = ()
         if tokenizer is not None:
             mask_id, pad_id = tokenizer.mask_token_id, tokenizer.pad_token_id
             self.reserved = left_out = tokenizer.all_special_ids
+            # Of a text's special tokens, which are not asked for, those that stand for a word are unknown answers, too.
+            self.num_left_out = int((dataset.input_ids == tokenizer.unk_token_id).sum())
         self.positions = EveryPosition(dataset, leave_out=left_out, most=most)
         self._collator = MaskingCollator(mask_id=mask_id, pad_id=pad_id)
 
@@ -259,6 +283,42 @@ class _MaskedItems:
         """Return number, true id and the four columns of a rank."""
         labels = inputs["labels"]
         columns = (numbers, labels[labels != IGNORED_LABEL], *outputs)
+        return torch.stack([column.cpu().double() for column in columns], dim=1)
+
+
+class _WholeSets:
+    """Every set, hidden whole: a result each of its items, in the order of ``EveryPosition``."""
+
+    def __init__(self, dataset: SequenceDataset) -> None:
+        mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
+        self.reserved: Sequence[int] = range(len(RESERVED_ITEMS))
+        self.dataset, self.positions, self.num_left_out = dataset, EveryPosition(dataset), 0
+        self._collator = WholeSetCollator(mask_id=mask_id, pad_id=pad_id)
+        self._sets = dataset.by_length()
+        sizes = dataset.offsets.diff()[self._sets]
+        self._starts = sizes.cumsum(dim=0) - sizes
+
+    @property
+    def order(self) -> Tensor:
+        return torch.arange(len(self.dataset))
+
+    @property
+    def num_results(self) -> int:
+        return len(self.positions)
+
+    def inputs(self, numbers: Tensor) -> dict[str, Any]:
+        return dict(self._collator(self.dataset.__getitems__(self._sets[numbers])))
+
+    def forward(self, model: Scorer, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return model.score_masked(**inputs)
+
+    def results(
+        self, model: Scorer, outputs: tuple[Tensor, Tensor, Tensor, Tensor], inputs: dict[str, Any], numbers: Tensor
+    ) -> Tensor:
+        """Return number, true id and the four columns of a rank."""
+        labels = inputs["labels"]
+        sets, places = (labels != IGNORED_LABEL).nonzero(as_tuple=True)
+        columns = (self._starts[numbers][sets] + places, labels[sets, places], *outputs)
         return torch.stack([column.cpu().double() for column in columns], dim=1)
 
 

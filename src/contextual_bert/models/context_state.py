@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contextual_bert.context import ContextEmbedding
 from contextual_bert.models.compatibility import check_state
@@ -79,7 +79,9 @@ class ContextState:
         if embedding is not None and second.embedding is not None:
             pairs = zip(embedding.features, second.embedding.features, strict=True)
             vector = torch.cat([embedding.vector, second.embedding.vector])
-            embedding = ContextEmbedding(vector, tuple(torch.cat(pair) for pair in pairs))
+            both = zip(embedding.histories, second.embedding.histories, strict=True)
+            histories = tuple(_of_one_width(*pair) for pair in both)
+            embedding = ContextEmbedding(vector, tuple(torch.cat(pair) for pair in pairs), histories)
         states = tuple(torch.cat(pair) for pair in zip(self.states, second.states, strict=True))
         held = tuple(_of_both(*pair) for pair in zip(self.held, second.held, strict=True))
         return replace(self, num_rows=2 * self.num_rows, embedding=embedding, states=states, held=held)
@@ -87,9 +89,16 @@ class ContextState:
     def _map(self, change: Callable[[Tensor], Tensor], **fields: int) -> Self:
         embedding = self.embedding
         if embedding is not None:
-            embedding = ContextEmbedding(change(embedding.vector), tuple(map(change, embedding.features)))
+            features, histories = (tuple(map(change, each)) for each in (embedding.features, embedding.histories))
+            embedding = ContextEmbedding(change(embedding.vector), features, histories)
         held = tuple(each if each is None else change(each) for each in self.held)
         return replace(self, embedding=embedding, states=tuple(map(change, self.states)), held=held, **fields)
+
+
+def _of_one_width(first: Tensor, second: Tensor) -> Tensor:
+    """Return the rows of two histories, padded to the longer one."""
+    width = max(first.shape[1], second.shape[1])
+    return torch.cat([nn.functional.pad(each, (0, 0, 0, width - each.shape[1])) for each in (first, second)])
 
 
 def _of_both(first: Tensor | None, second: Tensor | None) -> Tensor | None:

@@ -20,6 +20,7 @@ from transformers.models.bert.modeling_bert import BertOnlyMLMHead
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.candidates import MaskedScores, SoftmaxOver, exclude, excluded_ids, rank_targets
+from contextual_bert.context.forms import different_items
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.item_features import ItemAttributes, ItemEncoder
 from contextual_bert.models.backbones import get_blocks
@@ -27,6 +28,7 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertPreTrainedModel
+from contextual_bert.models.repeat_scores import AddedLogits, RepeatScores, repeated_items
 
 BLOCK_ELEMENTS = (
     2**22
@@ -239,6 +241,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         is_tied = config.tie_word_embeddings
         self.output_encoder = ItemEncoder(layout, size) if layout is not None and not is_tied else None
         self.new_item_bias = nn.Embedding(1, 1) if layout is not None else None
+        histories = [shape for shape in config.layout if shape.form == "history"]
+        self.repeats = nn.ModuleList(RepeatScores(size) for _ in histories if config.method.has_context)
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Linear:
@@ -308,10 +312,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         # what is predicted to as many rows as there are examples.
         is_bert = self.config.has_pretrained_start and (labels is None or not self.training)
         is_everywhere = not is_mask and (logits_at == "all" or (logits_at is None and is_bert))
+        is_whole = has_whole_sets(input_ids, labels)
         if is_mask:
             rows = logits_at.flatten().nonzero(as_tuple=True)[0]
         else:
-            rows = self.masked_rows(input_ids, labels) if not is_everywhere else None
+            rows = self.masked_rows(input_ids, labels) if not is_everywhere or is_whole else None
         is_without_own = self.drawn_without_own()
         if is_without_own is not None and inputs_embeds is None:
             inputs_embeds = self.bert.embeddings.embed_items(cast(Tensor, input_ids), is_without_own)
@@ -327,16 +332,25 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             **kwargs,
         )
         scored = outputs.last_hidden_state
-        targets = labels.flatten()[rows] if labels is not None and rows is not None else labels
+        num_sets, length = cast(Tensor, input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
+        every = rows if rows is not None else torch.arange(num_sets * length, device=scored.device)
+        flat = scored if rows is not None else scored.flatten(0, 1)
+        added = self.added_logits(flat, context, every // length, num_sets=num_sets)
+        targets = labels.flatten()[rows] if labels is not None and rows is not None and not is_whole else labels
         logits = loss = None
-        if targets is not None and logits_at is None and self.has_fused_loss(scored):
+        if is_whole:
+            logits = self.logits_of(scored, is_without_own, added)
+            targets = cast(Tensor, labels)[cast(Tensor, rows)]
+            left = exclude(logits.float(), self.excluded(input_ids, cast(Tensor, rows)))
+            loss = whole_set_loss(left, targets, num_items_in_batch)
+        elif targets is not None and logits_at is None and added is None and self.has_fused_loss(scored):
             num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
             head: Any = self.cls.predictions
             weight, bias = self.output_matrix(is_without_own)
             excluded = self.excluded(input_ids, cast(Tensor, rows))
             loss = masked_cross_entropy(head.transform(scored), weight, bias, targets, num_items, excluded=excluded)
         else:
-            logits = self.logits_of(scored, is_without_own)
+            logits = self.logits_of(scored, is_without_own, added)
             if targets is not None:
                 cross_entropy: Any = self.loss_function
                 loss = cross_entropy(
@@ -383,12 +397,49 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         found = [(first, self.get_input_embeddings()), (self.output_encoder, self.get_output_embeddings())]
         return [(encoder, cast(Tensor, own.weight)) for encoder, own in found if encoder is not None]
 
-    def logits_of(self, hidden: Tensor, is_without_own: Tensor | None = None) -> Tensor:
-        """Return the logits of all ids: (..., hidden) -> (..., vocabulary)."""
+    def logits_of(
+        self, hidden: Tensor, is_without_own: Tensor | None = None, added: AddedLogits | None = None
+    ) -> Tensor:
+        """Return the logits of all ids: (..., hidden) -> (..., vocabulary).
+
+        Args:
+            hidden: what the head reads.
+            is_without_own: as for ``output_matrix``.
+            added: what ``added_logits`` gives; rows as those of ``hidden``, flattened.
+        """
         if self.new_item_bias is None:
-            return self.cls(hidden)
+            logits = self.cls(hidden)
+        else:
+            head: Any = self.cls.predictions
+            logits = nn.functional.linear(head.transform(hidden), *self.output_matrix(is_without_own))
+        return logits if added is None else added.to_rows(logits.flatten(0, -2)).view_as(logits)
+
+    def added_logits(
+        self, hidden: Tensor, context: Context | ContextState | None, set_of: Tensor, *, num_sets: int
+    ) -> AddedLogits | None:
+        """Return what histories add to the logits of their items; None where there is no history.
+
+        Args:
+            hidden: (rows, hidden) of the rows that logits are wanted of.
+            context: of the batch.
+            set_of: (rows,), which set of the batch each row is of.
+            num_sets: in the batch.
+        """
+        if not self.repeats or context is None:
+            return None
+        if isinstance(context, ContextState):
+            context = context.for_sets(num_sets, conditioning=self.config.conditioning)
+            histories = context.embedding.histories if context.embedding is not None else ()
+        else:
+            histories = tuple(context[shape.name] for shape in self.config.layout if shape.form == "history")
         head: Any = self.cls.predictions
-        return nn.functional.linear(head.transform(hidden), *self.output_matrix(is_without_own))
+        read, (_, bias) = head.transform(hidden), self.output_matrix()
+        found: list[AddedLogits] = []
+        for module, history in zip(self.repeats, histories, strict=True):
+            own = history[set_of]
+            items = repeated_items(different_items(own))
+            found.append(AddedLogits(items, module(read, own, self.bert.embeddings.embed_items(items), bias[items])))
+        return AddedLogits(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
 
     def excluded(self, input_ids: Tensor | None, rows: Tensor) -> Tensor | None:
         """Return the ids (masked, n) that ``config.softmax_over`` leaves out at these masked positions, or None."""
@@ -417,7 +468,12 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         return self.training and torch.is_grad_enabled() and is_eager_cpu and is_usual
 
     def masked_rows(self, input_ids: Tensor | None, labels: Tensor | None) -> Tensor:
-        """Indices into the flattened (batch * length) of the positions asked for: with a label, else holding [MASK]."""
+        """Indices into the flattened (batch * length) of the positions asked for: with a label, else holding [MASK].
+
+        Of whole sets: the sets that have a label.
+        """
+        if labels is not None and has_whole_sets(input_ids, labels):
+            return (labels != IGNORED_LABEL).any(dim=1).nonzero(as_tuple=True)[0]
         if labels is not None:
             asked = labels != IGNORED_LABEL
         elif input_ids is not None:
@@ -443,11 +499,19 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         Returns:
             MaskedScores, (masked,) each, the masked positions row after row.
         """
-        rows = self.masked_rows(input_ids, labels)
-        blocks = self.logit_blocks(self.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state)
-        targets = labels.flatten()[rows] if labels is not None else None
-        if targets is None:
+        if labels is None:
             raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
+        rows = self.masked_rows(input_ids, labels)
+        hidden = self.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state
+        if has_whole_sets(input_ids, labels):  # one row an item that is asked for
+            of_rows = labels[rows]
+            place, _ = (of_rows != IGNORED_LABEL).nonzero(as_tuple=True)
+            targets, rows, hidden = of_rows[of_rows != IGNORED_LABEL], rows[place], hidden[place]
+        else:
+            targets = labels.flatten()[rows]
+        set_of = rows // input_ids.shape[1]
+        added = self.added_logits(hidden, context, set_of, num_sets=len(input_ids))
+        blocks = self.logit_blocks(hidden, added)
         reserved = torch.as_tensor(self.config.reserved_token_ids, dtype=torch.long, device=rows.device)
         excluded = self.excluded(input_ids, rows)
         parts: list[MaskedScores] = []
@@ -457,10 +521,40 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             parts.append(rank_targets(logits, targets[block], of_block, reserved=reserved))
         return MaskedScores(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
-    def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
+    def logit_blocks(self, hidden: Tensor, added: AddedLogits | None = None) -> Iterator[tuple[int, Tensor]]:
         """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden), each at most ``MAX_SCORE_ELEMENTS``."""
         for block in score_blocks(len(hidden), self.config.vocab_size):
-            yield block.start, self.logits_of(hidden[block]).float()
+            of_block = added.rows(block) if added is not None else None
+            yield block.start, self.logits_of(hidden[block], added=of_block).float()
+
+
+def has_whole_sets(input_ids: Tensor | None, labels: Tensor | None) -> bool:
+    """Return True if the labels are all items of sets of which one [MASK] alone is read.
+
+    Example:
+        >>> has_whole_sets(torch.tensor([[1]]), torch.tensor([[5, 6]]))
+        True
+    """
+    return input_ids is not None and labels is not None and labels.shape != input_ids.shape
+
+
+def whole_set_loss(logits: Tensor, targets: Tensor, num_items: Tensor | int | None = None) -> Tensor:
+    """Return the mean cross-entropy of the items of whole sets, in nats; each set counts as one.
+
+    Formula: mean_s mean_(i in s) -log softmax(l_s)_i
+
+    Shapes: logits (sets, vocabulary), targets (sets, n) padded with -100 -> ().
+
+    Args:
+        logits: of each set.
+        targets: its items.
+        num_items: items of all batches of the step, where a step has several.
+    """
+    is_asked = targets != IGNORED_LABEL
+    own = logits.log_softmax(dim=1).gather(1, targets.clamp(min=0)).masked_fill(~is_asked, 0.0)
+    means = -own.sum(dim=1) / is_asked.sum(dim=1).clamp(min=1)
+    share = 1.0 if num_items is None else is_asked.sum() / num_items  # of this batch in the step
+    return means.mean() * share
 
 
 def score_blocks(num_rows: int, vocab_size: int) -> Iterator[slice]:

@@ -403,7 +403,8 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         ContextualBertPreTrainedModel.__init__(self, config)
         method = config.method
         self.embeddings = ContextualBertEmbeddings(config)
-        self.context_encoder = ContextEncoder(config.layout) if method.has_context else None
+        item_size = config.embedding_size or config.hidden_size
+        self.context_encoder = ContextEncoder(config.layout, item_size=item_size) if method.has_context else None
         self.conditioning = method.input(config.sizes)
         self.encoder = ContextualBertEncoder(config)
         self.pooler = get_blocks(config.backbone).pooler(config) if has_pooler else None
@@ -547,7 +548,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             if self.training:
                 warn_without_context(f"conditioning={self.config.conditioning!r}")
             context = self.context_encoder.missing(batch_size, device=device)
-        embedded = self.context_encoder(context)
+        embedded = self.context_encoder(context, self.embeddings.embed_items)
         if embedded.vector.shape[0] != batch_size:
             raise ConfigurationError(
                 f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}", fix="Give one context a row."

@@ -38,6 +38,7 @@ _PARTS = (
     ("new_item_bias.", "output"),
     ("bert.conditioning.", "input"),
     ("bert.encoder.conditioning.", "state"),
+    ("repeats.", "output"),
 )
 _LAYER_PARTS = {
     "attention": "attention",
@@ -59,7 +60,7 @@ class ParameterCount:
         embeddings: items (or words), segments, positions and their LayerNorm.
         context_encoder: the embeddings of the context features.
         output: the last dense layer: the output matrix, unless it is tied to the item embeddings, and its bias; what
-            the items' features add to it.
+            the items' features and histories add to it.
         parts: ``counted`` by part: attention, feed_forward and head are BERT's; input, state and block the method's
             slots.
 

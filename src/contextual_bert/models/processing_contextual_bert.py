@@ -108,6 +108,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
                 fix="Use from_items().",
             )
         self._items = Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS)
+        self._schema = self._schema.for_items(self._items) if self._schema is not None else None
 
     @classmethod
     def from_pretrained(  # pyright: ignore[reportIncompatibleMethodOverride]  (theirs names settings that ours passes on)

@@ -182,7 +182,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *,
     faults = [*look.faults]
     schema, leaking = found.schema, tuple[str, ...]()
     if split is not None:
-        leaks = audit_of(split, examples, found.schema.columns, groups=rows.groups)
+        leaks = audit_of(split, examples, found.schema, groups=rows.groups)
         if recipe.leaks == "drop":
             schema, leaking = without_leaks(schema, leaks, overrides)
         parts = {part: split.select(examples, part) for part in PARTS}

@@ -16,6 +16,7 @@ from contextual_bert.context import ContextSchema, Feature
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.encoding import encode_table
 from contextual_bert.context.infer import Customers, numbers_of_customers
+from contextual_bert.context.interactions import ITEM, UNKNOWN_ITEM
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
@@ -121,7 +122,14 @@ def context_lines(
     owners = numbers_of_customers(customers, table)
     for name in dict.fromkeys((*encoded.unknown, *encoded.shared)):
         feature = schema.feature(name)
-        ids = encoded.tensors[name].view(table.num_rows, -1)
+        ids = encoded.tensors[name]
+        if feature.shares_items:
+            share = float((ids[..., ITEM] == UNKNOWN_ITEM).any(dim=1).float().mean())
+            lines.append(
+                f"context {name!r}: {share:.1%} of the training rows have items before that are none of its items"
+            )
+            continue
+        ids = ids.view(table.num_rows, -1)
         is_new = (ids == feature.layout.unknown_id) | (ids >= feature.first_shared_id)
         share = float(is_new.any(dim=1).float().mean())
         absent = [] if feature.sensitive else _absent(feature, ids)

@@ -203,8 +203,7 @@ class PreparedData:
         if self.leaks is not None:
             return self.leaks
         schema, origin = self.processor.schema, self.origin
-        columns = schema.columns if schema is not None else ()
-        return audit_of(self.split, self.examples, columns, groups=origin.groups if origin is not None else None)
+        return audit_of(self.split, self.examples, schema, groups=origin.groups if origin is not None else None)
 
     def with_context_size(self, size: int) -> Self:
         """The same data, the sizes of the features' embeddings scaled to ``size`` in all.

@@ -13,7 +13,7 @@ from contextual_bert.context.infer import ColumnNote, SchemaSettings, check_name
 from contextual_bert.context.row_numbers import follows_in_time
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data import Audit, Split
-from contextual_bert.data.checked_columns import checked_column, odd_keys
+from contextual_bert.data.checked_columns import checked_column, flatten_items, odd_keys
 from contextual_bert.data.splits import names_parts
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.inference import placed
@@ -193,11 +193,22 @@ def inferred(
             hash_buckets=recipe.hash_buckets,
             sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
             time=time_of(split, training, everywhere, date_formats=recipe.reading.date_formats),
+            items=items_in(recipe, training),
         )
         found = infer_features(training, asked, everywhere=everywhere)
         return replace(found, notes=tuple(_with_parts(note, everywhere) for note in found.notes))
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
+
+
+def items_in(recipe: Recipe, table: pa.Table) -> pa.Array | None:
+    """Return the items of the sets of a table, each once; None where the recipe is not about sets."""
+    if not recipe.task.has_items or not table.num_rows:
+        return None
+    task = recipe.set_task
+    return flatten_items(
+        table.column(task.items), items=task.items, separator=task.policy.separator, file=recipe.data
+    ).names
 
 
 def _with_parts(note: ColumnNote, table: pa.Table) -> ColumnNote:

@@ -373,18 +373,20 @@ def audit_of_file(found: Audit, groups: Groups | None) -> Audit:
 
 
 def audit_of(
-    split: Split, examples: SetTable | TextTable, columns: Sequence[str], *, groups: Groups | None = None
+    split: Split, examples: SetTable | TextTable, schema: ContextSchema | None, *, groups: Groups | None = None
 ) -> Audit:
     """Look for leaks between the parts of a split, and from the columns to what is asked for.
 
     Args:
         split: of the table.
         examples: its sets or texts.
-        columns: those that are a context.
+        schema: of the context, whose columns are read.
         groups: the rows of each set, where the file has one item a row.
     """
+    columns = schema.columns if schema is not None else ()
     if isinstance(examples, SetTable):
-        return audit_of_file(audit(split, examples, context=columns), groups)
+        histories = schema.history_columns if schema is not None else ()
+        return audit_of_file(audit(split, examples, context=columns, histories=histories), groups)
     return audit_texts(
         split,
         examples.table,

@@ -53,7 +53,7 @@ def with_selected_fields(
     is_asked = any(has_context(each) and each.conditioning not in POPULARITY for each in recipes)
     if not ready.has_field_gains or schema is None or not is_asked or recipe.field_selection == "off":
         return ready
-    if ready.goes_on or schema.silenced_names or not schema.features:
+    if ready.goes_on or schema.silenced_names or not schema.without_histories().features:
         return ready
     known = remembered_names(remembered, schema)
     if known is not None:
@@ -64,7 +64,7 @@ def with_selected_fields(
     started = time.perf_counter()
     gains = field_gains(
         dataset,
-        schema.layout,
+        [shape for shape in schema.layout if shape.form != "history"],  # what repeats is no matter of a linear model
         folds_of(ready, clusters),
         clusters,
         vocab_size=ready.vocab_size,
@@ -72,7 +72,7 @@ def with_selected_fields(
     )
     useful = [gain for gain in gains if gain.is_useful]
     num_items = len(dataset.input_ids)
-    is_little = recipe.task.has_items and is_too_little(gains, num_items)
+    is_little = recipe.task.has_items and not schema.history_columns and is_too_little(gains, num_items)
     names = [gain.name for gain in gains if is_little or not gain.is_useful]
     seconds = f"chosen in {time.perf_counter() - started:.0f} seconds"
     lines = _lines(schema, names, seconds, is_little=is_little)

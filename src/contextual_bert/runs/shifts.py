@@ -53,7 +53,7 @@ def field_lines(schema: ContextSchema | None, parts: Mapping[str, PartRows]) -> 
     lines: list[str] = []
     training = parts.get(LEARNED)
     for feature in schema.features if schema is not None else ():
-        if feature.silenced:  # missing in every row, by choice
+        if feature.silenced or feature.shares_items:  # missing in every row, by choice; items of which others tell
             continue
         learned = _ids(training.context[feature.name]) if training is not None else None
         for part, rows in parts.items():
@@ -81,7 +81,7 @@ def encoded_rows(table: pa.Table, schema: ContextSchema, *, customer: str | None
     """
     owners = table[customer] if customer is not None and customer in table.column_names else None
     num_owners = len(owners.unique()) if owners is not None else table.num_rows
-    return PartRows(encode_table(schema, table).arrays, num_owners)
+    return PartRows(encode_table(schema.without_histories(), table).arrays, num_owners)
 
 
 def name_drift(learned: pa.Array, asked: pa.Array, *, part: str, what: str) -> list[str]:

@@ -14,7 +14,13 @@ from torch import Tensor, nn
 from torch.utils.data import Sampler
 from transformers import EvalPrediction
 
-from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset, TextMaskingCollator
+from contextual_bert.data import (
+    EveryPosition,
+    MaskingCollator,
+    SequenceDataset,
+    TextMaskingCollator,
+    WholeSetCollator,
+)
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
@@ -117,6 +123,46 @@ class MaskedObjective(Objective):
         """Leave out items that the vocabulary does not know: they have a reserved id and cannot be ranked."""
         is_asked = ~np.isin(np.asarray(prediction.label_ids), self.reserved)
         return summarise_rows(prediction.predictions, is_asked)
+
+
+class WholeSetObjective(Objective):
+    """Predict all items of a set from its context alone, such as the next basket from what was bought before.
+
+    Args:
+        ids: has ``mask_token_id`` and ``pad_token_id``: a tokenizer or a config.
+    """
+
+    reserved = tuple(range(len(RESERVED_ITEMS)))
+
+    def __init__(self, ids: Any) -> None:
+        self.collate = WholeSetCollator(mask_id=ids.mask_token_id, pad_id=ids.pad_token_id)
+
+    def evaluated(self, dataset: SequenceDataset) -> SequenceDataset:
+        """Ask for every set once."""
+        return dataset
+
+    def sampler(self, dataset: Any, *, batch_size: int) -> Sampler[int]:
+        """Fill the last batch, so that each is the same for any number of processes."""
+        return WholeBatchSampler(len(dataset), batch_size=batch_size)
+
+    def rank(
+        self, model: Any, inputs: dict[str, Any], forward: Callable[..., Any]
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Rank each item of each set among all: in float32, without autocast; a grid a column."""
+        labels = inputs["labels"]
+        is_asked = labels != IGNORED_LABEL
+        columns = (each.double() for each in model.score_masked(**inputs))
+        grids = (torch.zeros(labels.shape, dtype=torch.float64, device=labels.device) for _ in range(4))
+        filled = tuple(grid.masked_scatter(is_asked, column) for grid, column in zip(grids, columns, strict=True))
+        return filled, labels
+
+    def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Leave out items that the vocabulary does not know: they have a reserved id and cannot be ranked."""
+        labels = np.asarray(prediction.label_ids)
+        is_asked = (labels != IGNORED_LABEL) & ~np.isin(labels, self.reserved)
+        log_probability, num_better, num_tied, confidence = (np.asarray(each) for each in prediction.predictions)
+        columns = (log_probability, num_better.astype(np.int64), num_tied.astype(np.int64), confidence)
+        return summarise_rows(columns, is_asked)
 
 
 class LabelObjective(Objective):

@@ -11,6 +11,8 @@ from contextual_bert.options import ITEMS, MAIN, SETS, Option, check_declared
 from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TaskSettings, pipeline_code
 
 ItemEncoding = Literal["sum", "mlp"]
+Hidden = Literal["items", "set"]
+HistoryBaskets = Literal["off", "past", "any"]
 ITEM_DROPOUT = 0.1
 
 
@@ -24,6 +26,11 @@ class SetCompletion(TaskSettings):
             column that varies within a set is no context. Several columns name a set together, such as the customer
             and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
         policy: which items and sets are kept.
+        hide: "items": some items of a set are masked and predicted from the others; "set": all items at once, from the
+            context alone, as the next basket is from what was bought before.
+        history_baskets: with ``hide="set"`` and a history: whether in each epoch one basket of each history is learned,
+            too, from those before it ("past") or, where baskets have no order, from all others ("any"); None: "past"
+            where no customer has two rows in training, else "off".
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
         retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
             so they are candidates no more.
@@ -72,6 +79,22 @@ class SetCompletion(TaskSettings):
         ),
     ] = ()
     policy: SetPolicy = field(default_factory=SetPolicy)
+    hide: Annotated[
+        Hidden,
+        Option(
+            "What is hidden of a set and learned: some items, given the others; or the whole set, given the context "
+            "alone, as the next basket is from a history.",
+            SETS,
+        ),
+    ] = "items"
+    history_baskets: Annotated[
+        HistoryBaskets | None,
+        Option(
+            "With --hide set: in each epoch one basket of each history is learned too, from those before it, or from "
+            "any others where baskets have no order (default past, off where customers have several rows).",
+            SETS,
+        ),
+    ] = None
     init_from: Annotated[
         str | None,
         Option(
@@ -166,6 +189,13 @@ class SetCompletion(TaskSettings):
                 setting="retire_missing_items",
                 value=True,
                 fix=Message("Name the run with {init_from}, or leave it out.", init_from=...),
+            )
+        if self.history_baskets not in (None, "off") and self.hide != "set":
+            raise ConfigurationError(
+                Message("goes with {hide}", hide="set"),
+                setting="history_baskets",
+                value=self.history_baskets,
+                fix="Leave it out.",
             )
         object.__setattr__(self, "item_exclude", tuple(self.item_exclude))
         object.__setattr__(self, "item_kinds", dict(self.item_kinds))

@@ -19,6 +19,7 @@ from contextual_bert.context.kinds.feature import (
     register_kind,
     schema_fault,
 )
+from contextual_bert.context.kinds.history import History
 from contextual_bert.context.kinds.item_text import ItemText
 from contextual_bert.context.kinds.multi_categorical import MULTI_EMPTY, MULTI_RESERVED, MULTI_UNKNOWN, MultiCategorical
 from contextual_bert.context.kinds.numerical import Numerical, bin_names, edge_names
@@ -40,6 +41,7 @@ __all__ = [
     "Feature",
     "FeatureLayout",
     "Finding",
+    "History",
     "InferenceSettings",
     "ItemText",
     "MultiCategorical",
@@ -52,5 +54,5 @@ __all__ = [
     "schema_fault",
 ]
 
-for _kind in (Categorical, MultiCategorical, Numerical, Vector, ItemText):
+for _kind in (Categorical, MultiCategorical, Numerical, Vector, ItemText, History):
     register_kind(_kind)

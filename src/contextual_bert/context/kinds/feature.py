@@ -30,7 +30,7 @@ from contextual_bert.context.dates import DatePart
 from contextual_bert.context.marks import named_values
 from contextual_bert.context.ranges import Outside
 from contextual_bert.context.spelling import DecimalMark
-from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.vocabulary import Vocabulary, canonical_array
 from contextual_bert.context.withheld import WITHHELD, withheld_counts, withholding
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, did_you_mean, shown
 from contextual_bert.places import JsonPlace, path_of
@@ -39,7 +39,7 @@ from contextual_bert.pydantic_findings import wanted
 if TYPE_CHECKING:
     from torch import nn
 
-Form = Literal["id", "id_list", "vector"]
+Form = Literal["id", "id_list", "vector", "history"]
 Cells = Literal["codes", "numbers"]
 
 PADDING_NAME, MISSING_NAME, UNKNOWN_NAME, EMPTY_NAME = "[padding]", "[missing]", "[unknown]", "[empty]"
@@ -131,7 +131,7 @@ class EncodedColumn:
 
     Args:
         values: (rows,) int64; of lists (rows, width) int64, padded with 0; of vectors (rows, size + 1) float32, whose
-            last component is 1 where the vector is missing.
+            last component is 1 where the vector is missing; of histories (rows, width, 4) int64, see ``interactions``.
         unknown: raw value -> how often it occurred.
         shared: the same of values that the feature does not list, and that share the vector of their bucket.
         outside: the rows whose number is far from those of training, clipped here; None where there is none.
@@ -165,7 +165,7 @@ class InferenceSettings:
     rare values, None finds how many; ``parts``: those of a date that an override asks for; ``is_split_by_time``: the
     rows that are not learned from are later; ``is_forced``: an override asks for the kind; ``decimal``: the mark
     before the decimals of numbers that are text; ``missing_values``: texts, numbers and days that the user named as
-    standing for a missing value.
+    standing for a missing value; ``items``: the names of the items of the sets, each once; None: there are no sets.
     """
 
     min_count: int
@@ -181,6 +181,7 @@ class InferenceSettings:
     is_forced: bool = False
     decimal: DecimalMark | None = None
     missing_values: tuple[str, ...] = ()
+    items: pa.Array | None = None
 
     def shown(self, *values: object, most: int = 3) -> str:
         """Return values as a note names them, none of a sensitive column."""
@@ -217,6 +218,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         has_lists: whether a cell is a list, so that text may be a printed one.
         has_codes: whether its values are codes, so that its column is read as it is spelt ("10.10" is not "10.1").
         has_missing_words: whether inference looks for words that say "missing" among the values, such as "unknown".
+        shares_items: whether its values are the items of the model, whose vocabulary ``for_items`` then gives it.
 
     Args:
         name: name of the feature.
@@ -231,6 +233,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     has_lists: ClassVar[bool] = False
     has_codes: ClassVar[bool] = False
     has_missing_words: ClassVar[bool] = False
+    shares_items: ClassVar[bool] = False
 
     name: str = Field(min_length=1)
     embedding_size: int | None = Field(default=None, ge=1, strict=True)
@@ -337,6 +340,10 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     def without_range(self) -> "Feature":
         """Return the feature without the range that ``learn_range`` gave it."""
+        return self
+
+    def for_items(self, items: Vocabulary) -> "Feature":
+        """Return the feature with the vocabulary of the items, which a kind with ``shares_items`` reads values by."""
         return self
 
     # Reading and encoding.

@@ -29,7 +29,8 @@ class ExportedProcessor(RawValueEncoder):
     has_context_as_text = False  # of sets never
 
     def __init__(self, items: Vocabulary, schema: ContextSchema | None, *, removed_items: Sequence[str] = ()) -> None:
-        self._items, self._schema, self.removed_items = items, schema, removed_items
+        self._items, self.removed_items = items, removed_items
+        self._schema = schema.for_items(items) if schema is not None else None
 
     @classmethod
     def from_pretrained(cls, directory: Path) -> "ExportedProcessor":

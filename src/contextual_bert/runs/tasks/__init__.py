@@ -103,7 +103,7 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
         schema = found.schema if found is not None else None
         remarks += [*found.remarks(), *found.warnings()] if found is not None else []
         if schema is not None and recipe.schema is None and recipe.leaks == "drop":
-            leaks = audit_of(split, examples, schema.columns, groups=rows.groups)
+            leaks = audit_of(split, examples, schema, groups=rows.groups)
             schema, leaking = without_leaks(schema, leaks)
     own, told = task.learned_from(recipe, known, schema, examples=examples, split=split)
     processor: ContextualBertProcessor = own["processor"]

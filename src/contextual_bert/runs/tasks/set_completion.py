@@ -17,10 +17,11 @@ from contextual_bert.baselines import HistoryBaseline, ItemKNN, ItemPopularity
 from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import ContextSchema, bin_names
-from contextual_bert.data import SequenceDataset, SetTable, Split
+from contextual_bert.context.kinds.history import history_items
+from contextual_bert.data import DrawnBaskets, SequenceDataset, SetTable, Split
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import Scores, Unscored
-from contextual_bert.inference import Catalogue, CompletionPipeline, encode_sets, score, set_index
+from contextual_bert.inference import Catalogue, CompletionPipeline, encode_sets, score, score_whole_sets, set_index
 from contextual_bert.inference.inspected_queries import InspectedSet
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.saved_files import LARGEST_SET
@@ -37,6 +38,7 @@ from contextual_bert.runs.unscored import unscored_items
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.defaults import BAG_LEARNING_RATE, LEARNING_RATE, set_defaults
 from contextual_bert.training.devices import chosen_device
+from contextual_bert.training.objectives import WholeSetObjective
 from contextual_bert.training.recipe import Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
@@ -90,7 +92,9 @@ class SetCompletionTask(CountedTask):
         """Return the vocabulary of the training sets; that of the run that is started from, with new items appended."""
         training, start = split.select(examples, "train"), recipe.set_task.init_from
         if known is None or start is None:
-            return _with_catalogue(ContextualBertProcessor.from_items(training.distinct_items(), schema), recipe)
+            before = history_items(training.table, schema, least=recipe.set_task.policy.min_count)
+            items = sorted({*training.distinct_items(), *before})
+            return _with_catalogue(ContextualBertProcessor.from_items(items, schema), recipe)
         are_retired, gone = recipe.set_task.retire_missing_items, missing_items(known, examples.values)
         kept = known.without_items(gone) if are_retired and gone else known
         if not kept.items.values:
@@ -100,7 +104,8 @@ class SetCompletionTask(CountedTask):
                 fix=Message("Train without {init_from}, or name the column of its items.", init_from=NAME),
             )
         lines = item_lines(known, training.values, gone, are_retired=are_retired, run=start, file=recipe.data)
-        own, told = _with_catalogue_of_run(kept.with_items(training.distinct_items()), recipe)
+        before = history_items(training.table, schema, least=recipe.set_task.policy.min_count)
+        own, told = _with_catalogue_of_run(kept.with_items([*training.distinct_items(), *before]), recipe)
         return own, [*lines, *told]
 
     @classmethod
@@ -220,20 +225,37 @@ class SetCompletionTask(CountedTask):
         *,
         callbacks: Sequence[TrainerCallback],
     ) -> ContextualBertTrainer:
-        """Return a trainer that masks the sets of the recipe."""
+        """Return a trainer that masks the sets of the recipe, or hides them whole."""
+        is_whole = recipe.set_task.hide == "set"
         return ContextualBertTrainer(
             model,
             arguments,
-            train_dataset=self.dataset(recipe, "train"),
+            train_dataset=self.learned_sets(recipe),
             eval_dataset=self.dataset(recipe, "validation"),
             processor=self.processor,
             patience=recipe.patience,
             callbacks=[*callbacks],
+            objective=WholeSetObjective(self.processor.tokenizer) if is_whole else None,
         )
 
+    def learned_sets(self, recipe: Recipe) -> SequenceDataset | None:
+        """Return the training sets, and where the recipe says so baskets of their histories besides."""
+        own, schema, task = self.dataset(recipe, "train"), self.processor.schema, recipe.set_task
+        names = [each.name for each in schema.read_features if each.shares_items] if schema is not None else []
+        if own is None or task.hide != "set" or not names or recipe.is_context_shuffled:
+            return own
+        order = task.history_baskets or ("past" if self._has_one_row_each() else "off")
+        return own if order == "off" else DrawnBaskets(own, history=names[0], order=order, seed=recipe.seed)
+
+    def _has_one_row_each(self) -> bool:
+        """Whether no customer has two rows in the training part."""
+        customers = self.customers("train")
+        return customers is None or len(np.unique(customers)) == len(customers)
+
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
-        """Mask every position of every set once and rank the true item."""
-        return score(cast(Any, model), dataset, **settings)  # each model here has score_masked
+        """Mask every position of every set once, or hide each set whole, and rank the true item."""
+        scoring = score_whole_sets if self.recipe.set_task.hide == "set" else score
+        return scoring(cast(Any, model), dataset, **settings)  # each model here has score_masked
 
     def own_segments(self, part: str, scored: Scores, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return how often the masked item is in training."""
@@ -258,7 +280,7 @@ class SetCompletionTask(CountedTask):
 
     def share_losses(self, part: str, scored: Scores, *, softmax_over: str) -> NDArray[np.float64] | None:
         """Return the loss of counted shares; over "candidates" the share of the visible items is no alternative."""
-        if softmax_over != "candidates":
+        if softmax_over != "candidates" or self.recipe.set_task.hide == "set":
             return super().share_losses(part, scored, softmax_over=softmax_over)
         shares, dataset = self.log_shares(is_without_visible=True), self.datasets[part]
         own = shares[self.targets(part, scored)]
