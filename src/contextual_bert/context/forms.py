@@ -274,7 +274,7 @@ def different_items(values: Tensor) -> Tensor:
         >>> different_items(torch.tensor([[[5, 0, 2, -1], [5, 1, 0, -1]]])).tolist()
         [[[5, 0, 2, -1]]]
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return values
     return values[:, : max(1, int((values[..., TIMES] > 0).sum(dim=1).max()))]
 

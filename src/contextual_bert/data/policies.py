@@ -38,6 +38,7 @@ class SetPolicy:
         keeps_new: whether rows that do not count keep the items that are rare, or not there, in those that do: a
             catalogue may know them.
         cold_items: items that the rows that count do not keep.
+        known_items: items that are kept however rare they are in the rows that count: histories tell of them.
 
     Example:
         >>> SetPolicy(drop_prefixes=("18",), min_count=20, min_size=4, max_size=8).max_size
@@ -80,6 +81,7 @@ class SetPolicy:
     seed: int = 0
     keeps_new: bool = False
     cold_items: tuple[str, ...] = ()
+    known_items: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("drop_items", "drop_prefixes"):

@@ -206,6 +206,9 @@ def read_sets(
         dropped["cold, left out of the training part"] = int((~is_warm).sum())
         kept, counting = kept.select(is_warm), counting[is_warm]
     frequent = np.bincount(kept.codes[counting], minlength=len(kept.names)) >= policy.min_count
+    if policy.known_items:
+        is_known = pc.is_in(kept.names, value_set=pa.array(policy.known_items))
+        frequent |= is_known.to_numpy(zero_copy_only=False)
     rare = f"seen fewer than {policy.min_count} times" if policy.min_count > 1 else "not in the training part"
     is_kept = frequent[kept.codes] | (~counting & policy.keeps_new)
     dropped[rare] = int((~is_kept).sum())

@@ -7,7 +7,7 @@ vocabulary) is ever held: half the time of the same formula as separate operatio
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -432,6 +432,10 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             histories = context.embedding.histories if context.embedding is not None else ()
         else:
             histories = tuple(context[shape.name] for shape in self.config.layout if shape.form == "history")
+        return self.repeated(hidden, histories, set_of)
+
+    def repeated(self, hidden: Tensor, histories: Sequence[Tensor], set_of: Tensor) -> AddedLogits:
+        """Return what these histories, (batch, width, 4) each, add: as ``added_logits``."""
         head: Any = self.cls.predictions
         read, (_, bias) = head.transform(hidden), self.output_matrix()
         found: list[AddedLogits] = []

@@ -79,7 +79,10 @@ def load_evaluation(
         # The items of a table that is new to the run are not counted again: its vocabulary decides what is known.
         count_rows, min_count = (split.rows(LEARNED), None) if is_own else (None, 1)
         cold_items = split.cold_items if is_own else ()
-        examples = rows.examples(recipe, count_rows=count_rows, min_count=min_count, cold_items=cold_items)
+        has_histories = recipe.task.has_items and schema is not None and bool(schema.history_columns)
+        known_items = processor.items.values if has_histories else ()
+        how: dict[str, Any] = {"min_count": min_count, "cold_items": cold_items, "known_items": known_items}
+        examples = rows.examples(recipe, count_rows=count_rows, **how)
         asked = split.select(examples, chosen)
         if not len(asked):
             raise DataError(f"nothing of the part {chosen!r} is left", file=recipe.data, fix="Name another --part.")

@@ -244,6 +244,7 @@ class RunTable:
         count_rows: NDArray[np.int64] | None,
         min_count: int | None = None,
         cold_items: tuple[str, ...] = (),
+        known_items: tuple[str, ...] = (),
     ) -> SetTable | TextTable:
         """Return the sets or texts of the table.
 
@@ -252,6 +253,7 @@ class RunTable:
             count_rows: rows in which items are counted: those of the training part; None for all.
             min_count: how often an item must be there, in place of the recipe's number.
             cold_items: that the rows in which items are counted do not keep.
+            known_items: that are kept however rare they are there.
 
         Raises:
             DataError, UnknownNameError: as ``read_sets``. Cells of texts are not looked at.
@@ -262,7 +264,7 @@ class RunTable:
             names: dict[str, str | None] = {"second": task.second, "label": task.label}
             return TextTable.of(self.table, text=task.text, **names, customer=customer)
         keeps_new = recipe.set_task.catalogue is not None
-        policy = replace(recipe.set_task.policy, keeps_new=keeps_new, cold_items=cold_items)
+        policy = replace(recipe.set_task.policy, keeps_new=keeps_new, cold_items=cold_items, known_items=known_items)
         return read_sets(
             self.table,
             items=recipe.set_task.items,

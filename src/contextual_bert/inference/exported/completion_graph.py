@@ -17,7 +17,9 @@ from contextual_bert.context.forms import FORMS
 from contextual_bert.inference.exported.onnx_model import INPUTS, GraphInputs
 from contextual_bert.inference.exported.record import OutputMatrix
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM
+from contextual_bert.models.repeat_scores import AddedLogits
 
+HISTORY = "history_"  # how the names of carried histories begin
 FORBIDDEN = 3e38  # taken from a logit; below the largest float32, so that no difference of two overflows
 MAX_LEAD = 60.0  # nats by which what is forbidden counts above the best permitted item: e^60 items still sum in float32
 SHORTLIST = 4  # times top_k: how many items of the int8 product are scored again in float32
@@ -43,9 +45,12 @@ class ContextGraph(nn.Module):
 
 
 def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, Tensor]:
-    """Return the tensors that pass from the context graph to the completion graph: context vector and block states."""
+    """Return the tensors that pass from the context graph to the completion graph: context vector, block states and
+    histories."""
     vector = {"vector": state.embedding.vector} if model.bert.conditioning is not None and state.embedding else {}
-    return vector | {f"state_{index}": each for index, each in enumerate(state.states)}
+    histories = state.embedding.histories if state.embedding is not None else ()
+    states = {f"state_{index}": each for index, each in enumerate(state.states)}
+    return vector | states | {f"{HISTORY}{index}": each + 0 for index, each in enumerate(histories)}
 
 
 def state_from(
@@ -58,8 +63,15 @@ def state_from(
     if vector is not None:
         sizes = [feature.embedding_size for feature in model.config.layout]
         embedding = ContextEmbedding(vector, vector.split(sizes, dim=-1))
-    states = tuple(tensor for name, tensor in tensors.items() if name != "vector")
+    states = tuple(tensor for name, tensor in tensors.items() if name.startswith("state_"))
     return ContextState(model.config.conditioning, num_rows, embedding, states)
+
+
+def added_by(model: ContextualBertForMaskedLM, hidden: Tensor, tensors: Mapping[str, Tensor]) -> AddedLogits | None:
+    """Return what the histories among the carried tensors add to the logits of a row a set."""
+    histories = tuple(tensor for name, tensor in tensors.items() if name.startswith(HISTORY))
+    set_of = torch.arange(hidden.shape[0], device=hidden.device)
+    return model.repeated(hidden, histories, set_of) if histories else None
 
 
 class CompletionGraph(nn.Module):
@@ -113,14 +125,19 @@ class CompletionGraph(nn.Module):
             # attends to is read by nobody. An input slot, or a state that reads the sequence, takes two dimensions.
             mask = attention_mask[:, None, None, :] > attention_mask[:, None, :, None] - 1
         hidden = bert(input_ids, mask, context, rows=rows).last_hidden_state
+        added = added_by(self.model, hidden, state)
         hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()
         logits = self.matrix(hidden, output)
+        if added is not None:
+            logits = added.to_rows(logits)
         # A product and a sum over the vocabulary are faster than a choice.
         is_permitted = permitted.float()
         best = (logits + (is_permitted - 1) * FORBIDDEN).topk(self.num_drawn, dim=-1)
         ids, values = best.indices, best.values
         if isinstance(self.matrix, Int8Matrix):
             exact = (output.weight[ids] * hidden.unsqueeze(1)).sum(dim=-1) + output.bias[ids]
+            if added is not None:
+                exact = exact + added.to_rows(torch.zeros_like(logits)).gather(1, ids)
             logits = logits.scatter(1, ids, exact)  # what is proposed counts for the normaliser as it is proposed
             exact = exact + (is_permitted.gather(1, ids) - 1) * FORBIDDEN
             values, order = exact.topk(self.top_k, dim=-1)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, did_you_mean
 from contextual_bert.inference.exported.completion_graph import (
+    HISTORY,
     CompletionGraph,
     ContextGraph,
     carried,
@@ -151,7 +152,7 @@ def write_graphs(graph: CompletionGraph, folder: Path) -> None:
     if inputs.context:
         context = numbered(inputs.context, graph.model.config.layout)
         widths = {
-            name: {1: torch.export.Dim(f"width_{name}")} if tensor.ndim == 2 and not tensor.is_floating_point() else {}
+            name: {1: torch.export.Dim(f"width_{name}")} if tensor.ndim > 1 and not tensor.is_floating_point() else {}
             for name, tensor in context.items()
         }
         state = carried(graph.model, graph.model.encode_context(inputs.context))
@@ -170,7 +171,10 @@ def write_graphs(graph: CompletionGraph, folder: Path) -> None:
             "attention_mask": {0: batch, 1: length},
             "position": {0: batch},
             "permitted": {0: batch},
-            "state": {name: {0: batch} for name in state},
+            "state": {
+                name: {0: batch, **({1: torch.export.Dim(f"width_{name}")} if name.startswith(HISTORY) else {})}
+                for name in state
+            },
         },
         names=([*INPUTS, *state], OUTPUTS),
         path=folder / COMPLETION_FILE,
@@ -212,7 +216,9 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
             inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None
         ).last_hidden_state
         asked = hidden[torch.arange(NUM_CHECKED), inputs.position.to(device)]
-        logits: Tensor = model.logits_of(asked).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
+        every = torch.arange(NUM_CHECKED, device=device)
+        added = model.added_logits(asked, context or None, every, num_sets=NUM_CHECKED)
+        logits: Tensor = model.logits_of(asked, added=added).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
     if not bool(logits[inputs.permitted].isfinite().all()):
         raise nonfinite_error(model)
     expected = logits.log_softmax(dim=-1)

@@ -1,5 +1,6 @@
 """Tasks: what a run learns. One class a kind, and ``prepare``, which makes one from a recipe and its table."""
 
+from contextual_bert.context.kinds.history import history_items
 from contextual_bert.data import TextTable
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
@@ -105,6 +106,11 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
         if schema is not None and recipe.schema is None and recipe.leaks == "drop":
             leaks = audit_of(split, examples, schema, groups=rows.groups)
             schema, leaking = without_leaks(schema, leaks)
+    if recipe.task.has_items and schema is not None and schema.history_columns:
+        # What training knows from histories alone can be asked for, too.
+        before = tuple(history_items(training.table, schema, least=recipe.set_task.policy.min_count))
+        how = {"cold_items": split.cold_items, "known_items": before}
+        examples = rows.examples(recipe, count_rows=split.rows("train"), **how)
     own, told = task.learned_from(recipe, known, schema, examples=examples, split=split)
     processor: ContextualBertProcessor = own["processor"]
     first_rows = rows.groups.first_rows if rows.groups is not None else None
