@@ -111,7 +111,7 @@ class BagOfItems(nn.Module):
         if labels is None:
             return {"logits": logits}
         excluded = excluded_ids(
-            self.softmax_over, input_ids, places_of(asked, input_ids), reserved=range(self.num_reserved)
+            self.softmax_over, input_ids, set_places(asked, input_ids), reserved=range(self.num_reserved)
         )
         targets = labels[asked]
         total = cross_entropy(exclude(logits.float(), excluded, targets), targets, reduction="sum")
@@ -200,12 +200,12 @@ def score_by_logits(
         raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
     asked = labels != IGNORED_LABEL
     reserved = torch.arange(num_reserved, device=input_ids.device)
-    excluded = excluded_ids(softmax_over, input_ids, places_of(asked, input_ids), reserved=range(num_reserved))
+    excluded = excluded_ids(softmax_over, input_ids, set_places(asked, input_ids), reserved=range(num_reserved))
     of_asked = logits[asked.nonzero(as_tuple=True)[0]]
     of_asked = of_asked.to(torch.promote_types(of_asked.dtype, torch.float32))
     return rank_targets(of_asked, labels[asked], excluded, reserved=reserved)
 
 
-def places_of(asked: Tensor, input_ids: Tensor) -> Tensor:
+def set_places(asked: Tensor, input_ids: Tensor) -> Tensor:
     """Return for all that is asked a place of its set in the flattened input_ids, whatever is asked of a set."""
     return asked.nonzero(as_tuple=True)[0] * input_ids.shape[1]

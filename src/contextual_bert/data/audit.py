@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.context.kinds.history import baskets_of
+from contextual_bert.context.kinds.history import read_histories
 from contextual_bert.data.checked_columns import checked_column, flatten_items
 from contextual_bert.data.column_codes import codes_of, elements_as_text, is_identifier, shuffled
 from contextual_bert.data.hashing import hash_counters, hash_strings
@@ -278,7 +278,7 @@ def _holds_set(
     sets: SetTable, column: str, names: pa.Array, codes: NDArray[np.int64], owner: NDArray[np.int64]
 ) -> list[Fault]:
     """Does the newest basket of a history hold the whole set, as where the set itself was written into it?"""
-    baskets = baskets_of(sets.table.column(column).combine_chunks(), column=column)
+    baskets = read_histories(sets.table.column(column).combine_chunks(), column=column)
     is_newest = baskets.num_newer()[baskets.basket_of] == 0
     found = pc.fill_null(pc.index_in(baskets.items, value_set=names), -1).to_numpy(zero_copy_only=False)
     rows = baskets.basket_rows[baskets.basket_of]

@@ -24,8 +24,6 @@ from contextual_bert.data.dataset import SequenceDataset, take_context
 from contextual_bert.data.hashing import Draw, hash_counters, unit_interval
 from contextual_bert.data.ragged import offsets_of
 
-LearnedBaskets = Literal["off", "past", "any"]
-
 
 class DrawnBaskets(SequenceDataset):
     """The sets of a data set, and behind them one basket of each history that has two or more, drawn anew each epoch.

@@ -12,7 +12,7 @@ from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_F
 
 ItemEncoding = Literal["sum", "mlp"]
 Hidden = Literal["items", "set"]
-HistoryBaskets = Literal["off", "past", "any"]
+LearnedBaskets = Literal["off", "past", "any"]
 ITEM_DROPOUT = 0.1
 
 
@@ -88,7 +88,7 @@ class SetCompletion(TaskSettings):
         ),
     ] = "items"
     history_baskets: Annotated[
-        HistoryBaskets | None,
+        LearnedBaskets | None,
         Option(
             "With --hide set: in each epoch one basket of each history is learned too, from those before it, or from "
             "any others where baskets have no order (default past, off where customers have several rows).",

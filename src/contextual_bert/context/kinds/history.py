@@ -5,8 +5,8 @@ history has no list of its own and reads the same item vectors as the sets. Not 
 """
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -45,9 +45,6 @@ from contextual_bert.context.raw_values import SINGLE_TYPES, none_if_missing, nu
 from contextual_bert.context.vocabulary import Vocabulary, canonical, canonical_array
 from contextual_bert.errors import DataError, SchemaError, type_in_words
 from contextual_bert.nouns import counted
-
-if TYPE_CHECKING:
-    from contextual_bert.context.schema import ContextSchema
 
 ITEMS, DAYS = "items", "days_ago"
 BASKET = pa.struct([(ITEMS, pa.list_(pa.string())), (DAYS, pa.float64())])
@@ -126,7 +123,7 @@ class History(Feature, frozen=True):
         feature = cls(name=feature_name(column), source=feature_source(column))
         bound = feature.for_items(Vocabulary(settings.items.to_pylist(), reserved=["[PAD]", "[MASK]", "[UNK]"]))
         try:
-            baskets = baskets_of(array, column=column)
+            baskets = read_histories(array, column=column)
         except (DataError, SchemaError) as error:
             return Finding(None, str(error), 0)
         distinct = len(pc.drop_null(baskets.items.unique()))
@@ -152,7 +149,7 @@ class History(Feature, frozen=True):
                 f"the feature {self.name!r} is a history of items, and no vocabulary says which there are",
                 fix="Encode with a processor of sets of items, or leave the column out.",
             )
-        baskets = baskets_of(array, column=self.column, file=file)
+        baskets = read_histories(array, column=self.column, file=file)
         ids = self._ids(baskets.items)
         is_named = ids != MISSING_ITEM  # a null among the items says nothing
         basket_of = baskets.basket_of[is_named]
@@ -219,7 +216,7 @@ class History(Feature, frozen=True):
         return np.where(values[:, 0, ITEM] == MISSING_ITEM, "(missing)", found)
 
     def elements(self, array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
-        baskets = baskets_of(array, column=self.column)
+        baskets = read_histories(array, column=self.column)
         rows = baskets.basket_rows[baskets.basket_of]
         return baskets.items, np.bincount(rows, minlength=len(array)).astype(np.int64)
 
@@ -253,7 +250,7 @@ class History(Feature, frozen=True):
         return np.where(ids == -2, MISSING_ITEM, np.where(ids == -1, UNKNOWN_ITEM, ids))
 
 
-class Baskets:
+class ReadHistories:
     """The baskets of a column.
 
     Shapes: items (items,), basket_of (items,), basket_rows (baskets,) ascending, days (baskets,) or None.
@@ -279,7 +276,7 @@ class Baskets:
         return np.cumsum(counts)[self.basket_rows] - 1 - np.arange(len(self.basket_rows))
 
 
-def baskets_of(array: pa.Array, *, column: str, file: str | None = None) -> Baskets:
+def read_histories(array: pa.Array, *, column: str, file: str | None = None) -> ReadHistories:
     """Return the baskets of a column of histories.
 
     Raises:
@@ -291,7 +288,7 @@ def baskets_of(array: pa.Array, *, column: str, file: str | None = None) -> Bask
         array, is_blank = _from_text(array, column=column, file=file)
     if pa.types.is_null(array.type):
         nothing = np.zeros(0, np.int64)
-        return Baskets(pa.nulls(0, pa.string()), nothing, nothing, None, is_blank)
+        return ReadHistories(pa.nulls(0, pa.string()), nothing, nothing, None, is_blank)
     if not is_list(array.type):
         raise SchemaError(f"column {column!r} has the type {array.type}, and its feature is a history", fix=_FIX)
     basket_rows = np.repeat(np.arange(len(array)), list_lengths(array))
@@ -324,7 +321,7 @@ def baskets_of(array: pa.Array, *, column: str, file: str | None = None) -> Bask
         strings = canonical_array(items, column=column)
     except DataError as error:  # its row counts items
         raise error.moved(file=file, row=int(basket_rows[basket_of[error.row or 0]])) from None
-    return Baskets(strings, basket_of, basket_rows, days, is_blank)
+    return ReadHistories(strings, basket_of, basket_rows, days, is_blank)
 
 
 def _from_text(array: pa.Array, *, column: str, file: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
@@ -397,23 +394,23 @@ def holds_baskets(array: pa.Array) -> bool:
         (True, False)
     """
     try:
-        baskets_of(array, column="history")
+        read_histories(array, column="history")
     except (DataError, SchemaError):
         return False
     return True
 
 
-def history_items(table: pa.Table, schema: "ContextSchema | None", *, least: int) -> list[str]:
+def history_items(table: pa.Table, columns: Iterable[str], *, least: int) -> list[str]:
     """Return the items that the histories of at least so many rows of a table hold, sorted.
 
     Args:
-        table: rows with the columns of the schema.
-        schema: of the context.
+        table: rows with these columns.
+        columns: those of histories.
         least: number of rows.
     """
     found: set[str] = set()
-    for column in schema.history_columns if schema is not None else ():
-        baskets = baskets_of(table.column(column).combine_chunks(), column=column)
+    for column in columns:
+        baskets = read_histories(table.column(column).combine_chunks(), column=column)
         names = baskets.items.dictionary_encode()
         is_named = names.indices.is_valid().to_numpy(zero_copy_only=False)
         codes = pc.fill_null(names.indices, 0).to_numpy(zero_copy_only=False).astype(np.int64)[is_named]

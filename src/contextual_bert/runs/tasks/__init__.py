@@ -108,7 +108,7 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
             schema, leaking = without_leaks(schema, leaks)
     if recipe.task.has_items and schema is not None and schema.history_columns:
         # What training knows from histories alone can be asked for, too.
-        before = tuple(history_items(training.table, schema, least=recipe.set_task.policy.min_count))
+        before = tuple(history_items(training.table, schema.history_columns, least=recipe.set_task.policy.min_count))
         how = {"cold_items": split.cold_items, "known_items": before}
         examples = rows.examples(recipe, count_rows=split.rows("train"), **how)
     own, told = task.learned_from(recipe, known, schema, examples=examples, split=split)

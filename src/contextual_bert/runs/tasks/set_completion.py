@@ -92,8 +92,7 @@ class SetCompletionTask(CountedTask):
         """Return the vocabulary of the training sets; that of the run that is started from, with new items appended."""
         training, start = split.select(examples, "train"), recipe.set_task.init_from
         if known is None or start is None:
-            before = history_items(training.table, schema, least=recipe.set_task.policy.min_count)
-            items = sorted({*training.distinct_items(), *before})
+            items = sorted({*training.distinct_items(), *items_before(recipe, training, schema)})
             return _with_catalogue(ContextualBertProcessor.from_items(items, schema), recipe)
         are_retired, gone = recipe.set_task.retire_missing_items, missing_items(known, examples.values)
         kept = known.without_items(gone) if are_retired and gone else known
@@ -104,8 +103,8 @@ class SetCompletionTask(CountedTask):
                 fix=Message("Train without {init_from}, or name the column of its items.", init_from=NAME),
             )
         lines = item_lines(known, training.values, gone, are_retired=are_retired, run=start, file=recipe.data)
-        before = history_items(training.table, schema, least=recipe.set_task.policy.min_count)
-        own, told = _with_catalogue_of_run(kept.with_items([*training.distinct_items(), *before]), recipe)
+        items = [*training.distinct_items(), *items_before(recipe, training, schema)]
+        own, told = _with_catalogue_of_run(kept.with_items(items), recipe)
         return own, [*lines, *told]
 
     @classmethod
@@ -286,6 +285,12 @@ class SetCompletionTask(CountedTask):
         own = shares[self.targets(part, scored)]
         of_others = _sums_of_sets(dataset, np.exp(shares))[set_index(dataset, scored.example_id)] - np.exp(own)
         return np.log(np.maximum(1 - of_others, 1e-30)) - own
+
+
+def items_before(recipe: Recipe, training: SetTable, schema: ContextSchema | None) -> list[str]:
+    """Return the items that histories of the training part tell of, sorted; none where there is no history."""
+    columns = schema.history_columns if schema is not None else ()
+    return history_items(training.table, columns, least=recipe.set_task.policy.min_count)
 
 
 def _with_catalogue(processor: ContextualBertProcessor, recipe: Recipe) -> tuple[dict[str, Any], list[str]]:

@@ -1,0 +1,154 @@
+"""A history in any spelling becomes the same numbers; what is no history is refused with its row."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from contextual_bert.context import ContextSchema, History, Vocabulary, encode_records, encode_table, infer_schema
+from contextual_bert.context.infer import SchemaSettings, infer_features
+from contextual_bert.context.kinds.history import history_items
+from contextual_bert.errors import DataError, SchemaError
+
+ITEMS = Vocabulary(["coat", "hat", "shoe"], reserved=["[PAD]", "[MASK]", "[UNK]"])
+COAT, HAT, SHOE, UNKNOWN = 3, 4, 5, 2
+CELLS: list[Any] = [[["hat"], ["coat", "hat"]], [], None, [["tent"], ["shoe"]]]
+ENCODED = [
+    [[COAT, 0, 1, -1], [HAT, 0, 2, -1], [HAT, 1, 0, -1]],
+    [[0, 0, 0, 0]] * 3,
+    [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]],
+    [[SHOE, 0, 1, -1], [UNKNOWN, 1, 1, -1], [0, 0, 0, 0]],
+]
+
+
+def feature(**settings: Any) -> History:
+    return History(name="before", **settings).for_items(ITEMS)
+
+
+def schema(**settings: Any) -> ContextSchema:
+    return ContextSchema(features=(History(name="before", **settings),)).for_items(ITEMS)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(CELLS),
+        pa.array([None if cell is None else json.dumps(cell) for cell in CELLS]),
+        pa.array([None if cell is None else [{"items": each} for each in cell] for cell in CELLS]),
+    ],
+    ids=["lists", "JSON", "objects"],
+)
+def test_each_spelling_of_a_history_gives_the_same_numbers(column: pa.Array) -> None:
+    found = feature().encode(column)
+    assert found.values.tolist() == ENCODED
+    assert found.unknown == {"tent": 1}
+
+
+def test_a_record_and_a_row_of_a_table_give_the_same_numbers() -> None:
+    of_records = encode_records(schema(), [{} if cell is None else {"before": cell} for cell in CELLS])
+    of_table = encode_table(schema(), pa.table({"before": CELLS}))
+    assert of_records.arrays["before"].tolist() == of_table.arrays["before"].tolist() == ENCODED
+
+
+def test_items_alone_are_baskets_of_their_own() -> None:
+    flat, nested = (
+        feature().encode(pa.array([cell])).values.tolist() for cell in (["hat", "coat"], [["hat"], ["coat"]])
+    )
+    assert flat == nested == [[[COAT, 0, 1, -1], [HAT, 1, 1, -1]]]
+
+
+def test_days_stand_beside_each_basket() -> None:
+    cell = [{"items": ["hat", "coat"], "days_ago": 30.4}, {"items": ["hat"], "days_ago": None}]
+    assert feature().encode(pa.array([cell])).values.tolist() == [[[HAT, 0, 2, -1], [COAT, 1, 1, 30], [HAT, 1, 0, 30]]]
+
+
+def test_empty_baskets_and_nulls_are_none_and_repeats_count_once() -> None:
+    found = feature().encode(pa.array([[["hat", "hat", None], [], ["coat"]]])).values
+    assert found.tolist() == [[[COAT, 0, 1, -1], [HAT, 1, 1, -1]]]
+
+
+def test_the_newest_are_read_of_a_long_history() -> None:
+    long = pa.array([[["shoe"], ["hat"], ["coat"]]])
+    assert feature(max_baskets=2).encode(long).values[0, :, 0].tolist() == [COAT, HAT]
+    assert feature(max_interactions=1).encode(long).values[0, :, 0].tolist() == [COAT]
+
+
+@pytest.mark.parametrize(
+    ("cell", "wrong"),
+    [
+        ([{"items": ["hat"], "days_ago": -1}], "lies in the future"),
+        ([{"item": "hat"}], "no basket"),
+        ("hat", "no history"),
+        ({"items": ["hat"]}, "not a history"),
+        ([[["hat"]]], "not a single value"),
+    ],
+)
+def test_what_is_no_history_is_refused_with_its_row(cell: Any, wrong: str) -> None:
+    with pytest.raises(DataError, match=wrong) as caught:
+        encode_records(schema(), [{}, {"before": cell}])
+    assert caught.value.row == 1
+
+
+def test_a_basket_of_the_future_is_refused_in_a_table_too() -> None:
+    column = pa.array([[], [{"items": ["hat"], "days_ago": 1.0}, {"items": ["hat"], "days_ago": -2.0}]])
+    with pytest.raises(DataError, match="future") as caught:
+        feature().encode(column, file="sets.parquet")
+    assert caught.value.row == 1
+
+
+def test_fields_that_mean_nothing_are_named() -> None:
+    with pytest.raises(SchemaError, match="items, price"):
+        feature().encode(pa.array([[{"items": ["hat"], "price": 3}]]))
+
+
+def test_a_history_needs_the_items() -> None:
+    with pytest.raises(SchemaError, match="no vocabulary"):
+        History(name="before").encode(pa.array([["hat"]]))
+
+
+def table() -> pa.Table:
+    return pa.table(
+        {
+            "before": [[["hat"], ["coat"]]] * 20,
+            "bought": [["hat", "coat"], ["shoe"]] * 10,
+            "brands": [["acme", "hooli"], ["acme"]] * 10,
+        }
+    )
+
+
+def test_histories_are_found_beside_lists_of_other_values() -> None:
+    found = infer_features(table(), SchemaSettings(min_count=1, items=pa.array(["coat", "hat", "shoe"])))
+    assert {each.name: each.kind for each in found.schema.features} == {
+        "before": "history",
+        "bought": "history",
+        "brands": "multi_categorical",
+    }
+
+
+def test_without_sets_of_items_there_is_no_history() -> None:
+    found = infer_schema(table(), min_count=1)
+    assert {each.name: each.kind for each in found.schema.features} == {
+        "bought": "multi_categorical",
+        "brands": "multi_categorical",
+    }
+
+
+def test_a_schema_with_a_history_is_the_same_when_read_again() -> None:
+    own = schema(max_baskets=7)
+    assert ContextSchema.from_json(own.to_json()) == own
+    assert own.history_columns == ("before",)
+    assert own.without_histories().features == ()
+
+
+def test_items_of_histories_are_counted_by_rows() -> None:
+    rows = pa.table({"before": [[["hat"], ["hat", "tent"]], [["hat"]], None]})
+    assert history_items(rows, ["before"], least=1) == ["hat", "tent"]
+    assert history_items(rows, ["before"], least=2) == ["hat"]
+
+
+def test_reports_name_histories_by_their_length() -> None:
+    values = feature().encode(pa.array(CELLS)).values
+    assert feature().names(values).tolist() == ["1 to 5 items", "none", "(missing)", "1 to 5 items"]
+    assert isinstance(values, np.ndarray)
