@@ -58,7 +58,7 @@ def arranged(found: Interactions, *, num_rows: int) -> NDArray[np.int64]:
     rows, items, ago, days, is_newest = (each[is_pair] for each in (rows, items, ago, days, is_other))
     starts = np.flatnonzero(is_newest)
     times = np.zeros(len(rows), np.int64)
-    times[starts] = np.diff([*starts, len(rows)])
+    times[starts] = np.diff(starts, append=len(rows))
     order = np.lexsort((items, ago, ~is_newest, rows))
     rows = rows[order]
     counts = np.bincount(rows, minlength=num_rows)

@@ -100,7 +100,7 @@ class History(Feature, frozen=True):
 
     def for_items(self, items: Vocabulary) -> Self:
         found = self.model_copy()
-        found._items = items
+        found._items = items  # pyright: ignore[reportAttributeAccessIssue]  (private, and of a copy)
         return found
 
     @classmethod

@@ -109,8 +109,8 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
     if recipe.task.has_items and schema is not None and schema.history_columns:
         # What training knows from histories alone can be asked for, too.
         before = tuple(history_items(training.table, schema.history_columns, least=recipe.set_task.policy.min_count))
-        how = {"cold_items": split.cold_items, "known_items": before}
-        examples = rows.examples(recipe, count_rows=split.rows("train"), **how)
+        cold, counted = split.cold_items, split.rows("train")
+        examples = rows.examples(recipe, count_rows=counted, cold_items=cold, known_items=before)
     own, told = task.learned_from(recipe, known, schema, examples=examples, split=split)
     processor: ContextualBertProcessor = own["processor"]
     first_rows = rows.groups.first_rows if rows.groups is not None else None
