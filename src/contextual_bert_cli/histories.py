@@ -91,6 +91,14 @@ def command(
             help="Make a row of all baskets, or of the last one of each user and part.",
         ),
     ] = "all",
+    days_ago: Annotated[
+        bool,
+        typer.Option(
+            "--days-ago",
+            rich_help_panel=SETS,
+            help="Write each basket of a history as an object of its items and the days before the set.",
+        ),
+    ] = False,
     keep_counts: Annotated[
         bool,
         typer.Option(
@@ -154,6 +162,7 @@ def command(
     load_arrow()
     from contextual_bert.data import write_histories
     from contextual_bert.data.log_settings import HistorySettings
+    from contextual_bert.runs.termination import ending_at_sigterm
     from contextual_bert.training.progress import counting
 
     settings = HistorySettings(
@@ -171,10 +180,12 @@ def command(
         split=split,  # pyright: ignore[reportArgumentType]
         validation=0.1 if validation is None else validation,
         test=0.1 if test is None else test,
+        has_days=days_ago,
         has_counts=keep_counts,
     )
     stage = partial(counting, seconds_before=SECONDS_BEFORE_BAR, unit="part")
-    found = write_histories(log, output, settings, reading=reading_of(given), stage=stage)
+    with ending_at_sigterm("Stopped by SIGTERM. Nothing half written was left."):
+        found = write_histories(log, output, settings, reading=reading_of(given), stage=stage)
     show_text("\n".join(found.lines()))
     remark(f"wrote {output}: columns {', '.join(found.columns)}")
     if output.suffix.lower() == ".parquet":

@@ -18,12 +18,12 @@ from contextual_bert.data.log_buckets import stable_order, user_hashes
 from contextual_bert.data.log_settings import HistorySettings
 from contextual_bert.data.ragged import offsets_of
 
-__all__ = ["BASKET", "ITEM", "QUANTITY", "TIME", "USER", "Baskets", "Findings", "baskets_of"]
+__all__ = ["BASKET", "DAY", "ITEM", "QUANTITY", "TIME", "USER", "Baskets", "Findings", "baskets_of"]
 
 # Columns of a bucket. No column of a file begins so.
 USER, ITEM, TIME, BASKET, QUANTITY = "\0user", "\0item", "\0time", "\0basket", "\0quantity"
 _COUNTS = "\0counts"
-_DAY = 86_400_000_000  # microseconds
+DAY = 86_400_000_000  # microseconds
 
 
 @dataclass(eq=False)
@@ -188,10 +188,10 @@ def baskets_of(table: pa.Table, settings: HistorySettings, findings: Findings, *
     )
     if found.ids is not None:
         spans = np.maximum.reduceat(times[order], starts) - found.times
-        findings.counts["wide"] += int((spans > _DAY).sum())
-        if len(spans) and spans.max() / _DAY > findings.widest[0]:
+        findings.counts["wide"] += int((spans > DAY).sum())
+        if len(spans) and spans.max() / DAY > findings.widest[0]:
             widest = int(spans.argmax())
-            findings.widest = (float(spans[widest] / _DAY), str(found.ids[widest].as_py()))
+            findings.widest = (float(spans[widest] / DAY), str(found.ids[widest].as_py()))
     return found
 
 

@@ -7,12 +7,13 @@ import codecs
 import csv
 import io
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -39,6 +40,7 @@ _BYTES_A_ROW, _PACKED_BYTES_A_ROW = 24, 5
 _MOST_REMARKS = 5
 _WIDE_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MEMORY = "the log"
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +139,7 @@ class LogFiles:
             tables = self._tables(path, needed, others)
             with closing(tables):
                 for first_row, table, read in tables:
+                    table = _with_columns(table, self._of_folders(path))
                     _check_columns(table.column_names, (*needed, *(others or ())), file or self.name)
                     notes = reading_notes(table)
                     told |= dict.fromkeys(notes.remarks)
@@ -149,6 +152,14 @@ class LogFiles:
         if not has_rows:
             raise DataError("the log has no rows", file=self.name, fix="It needs at least one, besides column names.")
         self.notes = ReadingNotes(tuple({**self._told, **told})[:_MOST_REMARKS], dict(dropped))
+
+    def _of_folders(self, path: Path | None) -> dict[str, str | None]:
+        """Return the columns that the names of a file's folders have, as in ``date=2024-03-01/part-0.parquet``."""
+        if path is None or path == self.paths[0] == Path(self.source):
+            return {}
+        parts = path.relative_to(self.source).parts[:-1]
+        pairs = [part.split("=", 1) for part in parts if "=" in part]
+        return {name: None if value == _NO_VALUE else unquote(value) for name, value in pairs}
 
     def _tables(
         self, path: Path | None, needed: Sequence[str], others: Sequence[str] | None
@@ -186,8 +197,9 @@ class LogFiles:
         opened, size = _opened(path, dictionaries=needed), path.stat().st_size
         names = opened.schema_arrow.names
         check_names(names, str(path))
-        _check_columns(names, (*needed, *(others or ())), str(path))
-        columns = None if others is None else [*dict.fromkeys((*needed, *others))]
+        _check_columns([*names, *self._of_folders(path)], (*needed, *(others or ())), str(path))
+        own = [name for name in (*needed, *(others or ())) if name in names]
+        columns = None if others is None else [*dict.fromkeys(own)] or names[:1]
         first, total = 0, opened.metadata.num_rows
         try:
             for batch in opened.iter_batches(self.block_rows, columns=columns):
@@ -318,6 +330,15 @@ def _paths_of(path: Path) -> tuple[Path, ...]:
             fix=f"Name a folder with files that end in one of: {', '.join(sorted(TABLE_SUFFIXES))}.",
         )
     return tuple(sorted(shown))
+
+
+def _with_columns(table: pa.Table, values: Mapping[str, str | None]) -> pa.Table:
+    """Return a table with columns of one value each, where it has none of the name."""
+    for name, value in values.items():
+        if name not in table.column_names:
+            cells = pa.nulls(table.num_rows, pa.string()) if value is None else pa.repeat(value, table.num_rows)
+            table = table.append_column(name, cells.cast(pa.string()))
+    return table
 
 
 def _opened(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:

@@ -132,6 +132,7 @@ class LogRows:
             return cells.cast(pa.int64())
         fix = "Names are text or whole numbers."
         if not is_single(cells.type):
+            fix = f"A log has one name a row. {fix}"
             raise DataError(f"the column is of type {cells.type}", file=batch.file, column=column, fix=fix)
         if pa.types.is_floating(cells.type):
             has_decimals = pc.fill_null(pc.not_equal(cells, pc.floor(cells)), False)

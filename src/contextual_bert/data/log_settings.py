@@ -6,8 +6,9 @@ from typing import Literal, get_args
 from contextual_bert.data.splits import check_fractions
 from contextual_bert.errors import ConfigurationError, Message, did_you_mean
 
-__all__ = ["HISTORY", "HISTORY_COUNTS", "HISTORY_TIMES", "ITEMS", "ITEM_COUNTS", "PART", "HistorySettings"]
+__all__ = ["DAYS_AGO", "HISTORY", "HISTORY_COUNTS", "HISTORY_TIMES", "ITEMS", "ITEM_COUNTS", "PART", "HistorySettings"]
 
+DAYS_AGO = "days_ago"  # beside the items of a basket, where a history has objects
 # Columns of the table that is made, beside those of the log.
 ITEMS, HISTORY, HISTORY_TIMES, PART = "items", "history", "history_times", "part"
 ITEM_COUNTS, HISTORY_COUNTS = "counts", "history_counts"
@@ -36,6 +37,7 @@ class HistorySettings:
         split: "last" tests on a user's newest basket and validates on the one before; "time" on the newest baskets of
             all users; "none" makes no column of parts.
         validation, test: shares of the baskets in a split by time.
+        has_days: write each basket of a history as an object of ``items`` and ``days_ago``, the days before the set.
         has_counts: write how often each item stands in its basket, too.
         num_buckets: parts that the users are dealt into, one of which is in memory at a time. None: as the size of the
             log asks for. The result does not depend on it.
@@ -63,6 +65,7 @@ class HistorySettings:
     split: HistorySplit = "last"
     validation: float = 0.1
     test: float = 0.1
+    has_days: bool = False
     has_counts: bool = False
     num_buckets: int | None = None
 

@@ -21,11 +21,12 @@ from contextual_bert.atomic_files import check_can_be_made
 from contextual_bert.data.column_types import as_typed
 from contextual_bert.data.groups import SLIPS
 from contextual_bert.data.history_report import HistoryReport
-from contextual_bert.data.log_baskets import TIME, USER, Baskets, Findings, baskets_of
+from contextual_bert.data.log_baskets import DAY, TIME, USER, Baskets, Findings, baskets_of
 from contextual_bert.data.log_buckets import Buckets, num_buckets_for, user_hashes
 from contextual_bert.data.log_files import LogFiles
 from contextual_bert.data.log_rows import LogRows
 from contextual_bert.data.log_settings import (
+    DAYS_AGO,
     HISTORY,
     HISTORY_COUNTS,
     HISTORY_TIMES,
@@ -146,12 +147,13 @@ class _Work:
             self.buckets.discard()
             raise
         self.scale: TimeScale = self.rows.clock.scale()
-        if settings.session_gap is not None and not self.scale.is_of_calendar:
+        if (settings.session_gap is not None or settings.has_days) and not self.scale.is_of_calendar:
+            asked = "a gap of minutes" if settings.session_gap is not None else "days before a set"
             raise DataError(
-                "the times are numbers that count no unit since 1970, and a gap is given in minutes",
+                f"the times are numbers that count no unit since 1970, and {asked} cannot be told",
                 file=self.files.name,
                 column=settings.time,
-                fix="Leave the gap of sessions out, or give times.",
+                fix="Give times, or leave that out.",
             )
 
     # Buckets to baskets
@@ -303,7 +305,11 @@ class _Work:
         if settings.basket is not None and baskets.ids is not None:
             columns[settings.basket] = baskets.ids.take(pa.array(rows))
         columns[ITEMS] = _lists(own[0], _named(codes[own[1]], baskets.names))
-        columns[HISTORY] = _lists(outer, _lists(before[0], _named(codes[before[1]], baskets.names)))
+        history = _lists(before[0], _named(codes[before[1]], baskets.names))
+        if settings.has_days:
+            days = (np.repeat(baskets.times[rows], sizes) - baskets.times[earlier]) / DAY
+            history = pa.StructArray.from_arrays([history, pa.array(days)], names=[ITEMS, DAYS_AGO])
+        columns[HISTORY] = _lists(outer, history)
         columns[HISTORY_TIMES] = _lists(outer, self.scale.array(baskets.times[earlier]))
         if baskets.counts is not None:
             counts = baskets.counts.astype(np.int32)

@@ -107,6 +107,8 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> parquet.ParquetWriter:
 def _without_dictionary(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return kind.value_type
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _without_dictionary(each.type)) for each in kind])
     return pa.list_(_without_dictionary(kind.value_type)) if pa.types.is_list(kind) else kind
 
 

@@ -220,7 +220,7 @@ def test_sessions_end_at_a_gap(tmp_path: Path) -> None:
     table, _ = made(log, tmp_path, session_gap=30, split="none")
     found = {row["who"]: row["history"] + [row["items"]] for row in table.to_pylist()}
     assert found == {"a": [["p", "q", "r"], ["s", "t"]], "b": [["u"], ["v"]]}
-    with pytest.raises(DataError, match="a gap is given in minutes"):
+    with pytest.raises(DataError, match="a gap of minutes cannot be told"):
         made(log.set_column(2, "when", pa.array(minutes)), tmp_path, session_gap=30)
 
 
@@ -333,3 +333,41 @@ def test_zones_are_kept(tmp_path: Path) -> None:
     assert table.schema.field("when").type == pa.timestamp("us", tz="Europe/Berlin")
     assert table.schema.field("history_times").type.value_type == pa.timestamp("us", tz="Europe/Berlin")
     assert table["items"].to_pylist() == [["1"], ["2"], ["3"]]
+
+
+def test_a_history_of_objects_says_the_days(tmp_path: Path) -> None:
+    when = pa.array([0, 43_200, 10 * 86_400], pa.timestamp("s"))
+    log = pa.table({"who": [1, 1, 1], "what": ["a", "b", "c"], "when": when})
+    table, _ = made(log, tmp_path, has_days=True)
+    assert table["history"].to_pylist()[2] == [{"items": ["a"], "days_ago": 10.0}, {"items": ["b"], "days_ago": 9.5}]
+    write_histories(log, tmp_path / "sets.jsonl", HistorySettings(**COLUMNS, has_days=True))
+    assert read_table(tmp_path / "sets.jsonl")["history"].to_pylist() == table["history"].to_pylist()
+    with pytest.raises(DataError, match="days before a set cannot be told"):
+        made(log.set_column(2, "when", pa.array([1, 2, 3])), tmp_path, has_days=True)
+
+
+def test_folders_may_name_the_day(tmp_path: Path) -> None:
+    log = drawn_log(seed=6)
+    wanted, _ = made(log, tmp_path, split="none")
+    folder = tmp_path / "log"
+    days = log["when"].to_pylist()
+    for day in sorted({*days}):
+        rows = [row for row, each in enumerate(days) if each == day]
+        (folder / f"when={day}").mkdir(parents=True)
+        pq.write_table(log.drop_columns(["when"]).take(rows), folder / f"when={day}" / "part-0.parquet")
+    table, _ = made(folder, tmp_path, split="none")
+    # The rows come in another order, which decides about that of items on one day alone.
+    assert table.drop_columns(["items", "history"]).equals(wanted.drop_columns(["items", "history"]))
+    assert [sorted(row) for row in table["items"].to_pylist()] == [sorted(row) for row in wanted["items"].to_pylist()]
+
+
+def test_a_full_disk_or_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for step in ("log_buckets.Buckets.add", "transaction_logs.baskets_of", "transaction_logs._lists"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"contextual_bert.data.{step}", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                made(drawn_log(seed=0), tmp_path)
+        assert [*tmp_path.iterdir()] == []
