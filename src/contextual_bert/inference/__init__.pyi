@@ -21,8 +21,10 @@ from .encode import (
 from .explain import (
     Counterfactual,
     Explanation,
+    FeatureContribution,
     FieldContribution,
     ItemContribution,
+    ItemReasons,
     explain,
 )
 from .exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
@@ -85,8 +87,10 @@ __all__ = [
     "EncodedQuestions",
     "EncodedTexts",
     "Explanation",
+    "FeatureContribution",
     "FieldContribution",
     "ItemContribution",
+    "ItemReasons",
     "JointAnswer",
     "JointSearch",
     "LabelledTexts",

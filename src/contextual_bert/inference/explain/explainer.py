@@ -1,143 +1,32 @@
 """Why this item? Which fields of the context, and which items of the set, made a completion what it is.
 
 Every number is the model's own prediction for another question: with fewer fields, with another value, with an item
-less. So only models that were trained with `field_dropout` are explained. `Question` asks one slot of one query again
-and again. Paper: not there; docs/decisions/013.
+less. So only models that were trained with `field_dropout` are explained. Paper: not there; docs/decisions/013.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from contextual_bert.context import Feature, canonical, missing_like
-from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, UnknownNameError
+from contextual_bert.context import Feature
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.capabilities import why_no_explanation
-from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.explain.explanation import (
     Counterfactual,
     Explanation,
     FieldContribution,
     ItemContribution,
 )
+from contextual_bert.inference.explain.item_reasons import item_reasons
+from contextual_bert.inference.explain.question import Question
 from contextual_bert.inference.explain.shapley import MAX_EXACT_FIELDS, shapley_values
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.queries import MASK, Request, check_count, check_seed, encode_contexts, read_request
-from contextual_bert.places import SettingPlace
+from contextual_bert.inference.queries import MASK, Request, check_count, check_seed
 
 MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is an identity, not a choice
-
-
-class Question:
-    """One slot of one query, and what the pipeline answers there for other contexts or other items.
-
-    Args:
-        pipeline: of the model.
-        query: as the pipeline takes it.
-        slot: which [MASK].
-        batch_size: questions a forward pass.
-    """
-
-    def __init__(
-        self, pipeline: CompletionPipeline, query: Mapping[str, Any] | Request, *, slot: int, batch_size: int
-    ) -> None:
-        self.pipeline, self.slot, self.batch_size = pipeline, slot, batch_size
-        self.request = read_request(query, row=0)
-        self.items = self.request.items
-        self.positions = [position for position, item in enumerate(self.items) if item == MASK]
-        if not 0 <= slot < len(self.positions):
-            raise ConfigurationError(
-                f"asks for [MASK] number {slot + 1}, and the set has {len(self.positions)}",
-                setting="slot",
-                value=slot,
-                fix="Ask for an earlier one, or add a [MASK].",
-            )
-        vocabulary = pipeline.processor.items
-        self.permitted = torch.from_numpy(np.flatnonzero(pipeline.permitted(self.request, row=0).items[slot]))
-        self.names = [vocabulary.value_of(index) for index in self.permitted.tolist()]
-        if len(self.names) < 2:
-            raise QueryError(
-                f"the query permits {len(self.names)} items, so there is no choice to explain",
-                location=(0,),
-                fix="Loosen the constraints.",
-            )
-        encoded = encode_contexts([self.request], pipeline.processor)
-        self.context: dict[str, Tensor] = encoded.tensors if encoded is not None else {}
-        self.context_notes = ContextNotes(encoded, pipeline.processor.schema, pipeline.model).of(0)
-
-    def place_of(self, item: str) -> int:
-        """Return the index of the item among the permitted ones.
-
-        Raises:
-            UnknownNameError, DataError: it is unknown to the model, or not permitted.
-        """
-        name = canonical(item)
-        if name in self.names:
-            return self.names.index(name)
-        values = self.pipeline.processor.items.values
-        if name not in values:
-            close = difflib.get_close_matches(name, values, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else "Name one of its vocabulary."
-            raise UnknownNameError(
-                "is no item that the model knows", place=SettingPlace("item"), value=name, allowed=hint
-            )
-        problem = "is not permitted by the query: it is in the set already, or a constraint forbids it"
-        error = DataError(problem, value=name, fix="Loosen the constraints, or give repeats.")
-        raise error.at(SettingPlace("item"))
-
-    def given_features(self) -> list[Feature]:
-        """The features of which the query says something."""
-        schema: Any = self.pipeline.processor.schema
-        return [
-            feature
-            for feature in schema.read_features
-            if not torch.equal(self.context[feature.name], missing_like(self.context[feature.name]))
-        ]
-
-    def value_of(self, feature: Feature) -> str:
-        """Return the given value as the model reads it. Values of sensitive features are withheld."""
-        if feature.sensitive:
-            return WITHHELD
-        [names] = feature.names(self.context[feature.name].numpy())
-        return ", ".join(names) if isinstance(names, list) else str(names)
-
-    def with_only(self, known: Mapping[str, Tensor], *, num_rows: int) -> dict[str, Tensor]:
-        """The context in each of which rows only some of the fields are known; ``known`` is (rows,) a field."""
-        context = self.repeated(num_rows)
-        for name, is_known in known.items():
-            values = context[name]
-            context[name] = torch.where(is_known.view(-1, *(1,) * (values.ndim - 1)), values, missing_like(values))
-        return context
-
-    def repeated(self, num_rows: int) -> dict[str, Tensor]:
-        """The context of the query, so many times."""
-        return {name: values.repeat(num_rows, *(1,) * (values.ndim - 1)) for name, values in self.context.items()}
-
-    def answers(self, context: Mapping[str, Tensor], sets: Sequence[Sequence[str]] | None = None) -> Iterator[Tensor]:
-        """Logits at the slot, a block of rows at a time, float64 (rows, permitted items); without sets the query's."""
-        num_rows = len(next(iter(context.values())))
-        for start in range(0, num_rows, self.batch_size):
-            rows = slice(start, min(start + self.batch_size, num_rows))
-            count = rows.stop - start
-            asked = sets[rows] if sets is not None else [self.items] * count
-            part = {name: values[rows] for name, values in context.items()}
-            inputs = {**self.pipeline.processor.encode_items(asked), "context": part}
-            logits = self.pipeline.logits(inputs, guidance=self.request.guidance)
-            yield logits.view(count, len(self.positions), -1)[:, self.slot, self.permitted].cpu().double()
-
-    def log_odds(
-        self, chosen: int, context: Mapping[str, Tensor], sets: Sequence[Sequence[str]] | None = None
-    ) -> NDArray[np.float64]:
-        """log(p / (1 - p)) of a permitted item in each row."""
-        blocks: list[Tensor] = []
-        for logits in self.answers(context, sets):
-            others = torch.cat([logits[:, :chosen], logits[:, chosen + 1 :]], dim=1)
-            blocks.append(logits[:, chosen] - others.logsumexp(dim=1))
-        return torch.cat(blocks).numpy()
 
 
 def explain(
@@ -155,6 +44,8 @@ def explain(
 
     A field counts by its Shapley value for the log-odds of the item: what it adds when it becomes known, the mean over
     all orders in which the given fields may become known. The model must have been trained with ``field_dropout``.
+    Of a run whose items have features, each feature of the item counts by what it adds to the item's logit, beside the
+    average of the permitted items.
     What others would get is asked of each other value of a field; of a field with more than 1,000, none is, and a note
     says so.
 
@@ -211,6 +102,7 @@ def explain(
         fields=tuple(sorted(contributions, key=lambda each: -abs(each.log_odds))),
         other_items=tuple(contributions_of_items(asked, chosen, full=shares.whole)),
         counterfactuals=tuple(counterfactuals_of(asked, best)),
+        item_reasons=item_reasons(asked, chosen, own[0]),
         is_exact=shares.is_exact,
         num_subsets=shares.num_coalitions,
         notes=tuple(notes_of(asked, features)),

@@ -13,6 +13,7 @@ from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
 
 BAR_WIDTH = 10
+MOST_NAMED = 3  # features in the sentence on an item
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,65 @@ class ItemContribution:
     item: str
     position: int
     log_odds: float
+
+
+@dataclass(frozen=True)
+class FeatureContribution:
+    """Contribution of a feature of the item itself, such as its colour, to its logit.
+
+    Args:
+        feature: its name.
+        value: of the item, as the model reads it.
+        logit: what it adds, less what the feature adds to the permitted items on average.
+        standard_error: of the logit, by sampling; 0 where it is exact.
+    """
+
+    feature: str
+    value: str
+    logit: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class ItemReasons:
+    """Contributions of the features of the item to its logit, beside the average of the permitted items.
+
+    Formula:
+        l_i - mean_j l_j = sum_k h (w_k[a_k(i)] - mean_j w_k[a_k(j)]) + h (e_i - mean_j e_j) + b_i - mean_j b_j
+
+    Symbols: l_i logit of item i; j the permitted items; h the state at the slot; a_k(i) the value of its feature k, w_k
+        the vectors of its values; e_i and b_i its own vector and bias, of a new item those of all new ones.
+
+    Args:
+        features: the largest contribution first.
+        own_logit: what its own vector and bias add, and what the features do not explain.
+        logit: all of it. exp(logit) is how much more probable the item is than the permitted items on average, in
+            their geometric mean.
+        num_items: permitted ones.
+        is_new: whether no set of training held the item.
+        is_sum: whether the features are added up, so that the contributions are exact. False: a network reads them,
+            and each contribution is a Shapley value, with the average of the permitted items for a feature that is
+            left out.
+    """
+
+    features: tuple[FeatureContribution, ...]
+    own_logit: float
+    logit: float
+    num_items: int
+    is_new: bool
+    is_sum: bool
+
+    def sentence(self, item: str) -> str | None:
+        """Return the features that count for the item most, as a sentence; None where none does.
+
+        Example:
+            >>> green = FeatureContribution("colour", "green", 0.7, 0.0)
+            >>> ItemReasons((green,), 0.1, 0.8, 9, is_new=False, is_sum=True).sentence("hat-3")
+            'For hat-3 itself speaks: colour green (× 2.01).'
+        """
+        best = [each for each in self.features if each.logit > 0][:MOST_NAMED]
+        named = ", ".join(f"{each.feature} {each.value} ({factor(each.logit)})" for each in best)
+        return f"For {item} itself speaks: {named}." if named else None
 
 
 @dataclass(frozen=True)
@@ -76,6 +136,7 @@ class Explanation(JsonText):
         is_exact: whether the contributions are from all subsets of the fields.
         num_subsets: how many subsets were asked for.
         notes: what the reader should know.
+        item_reasons: what the features of the item do; None where the run's items are names alone.
 
     Relation to its siblings: `explain` makes it; `FeatureImportances` says what a model takes from a field on average.
 
@@ -106,6 +167,7 @@ class Explanation(JsonText):
     is_exact: bool
     num_subsets: int
     notes: tuple[str, ...]
+    item_reasons: ItemReasons | None
 
     def to_markdown(self) -> str:
         return render_markdown(self._heading(), self._tables(has_bars=False), self.footer())
@@ -128,6 +190,18 @@ class Explanation(JsonText):
             footer.append(
                 "Items: by how much the log-odds fall without it. Items may say the same: this need not sum up."
             )
+        if (own := self.item_reasons) is not None:
+            how = "Exact, for the features are added up."
+            if not own.is_sum:
+                how = (
+                    "A network reads all features at once: Shapley values, with the average for a feature that is left "
+                    "out. The row of its own vector has the rest, too."
+                )
+            footer.append(
+                f"Features of the item: what each adds to its logit, beside the average of the {own.num_items:,} "
+                f"permitted items. {how}"
+            )
+            footer += [each for each in [own.sentence(self.item)] if each is not None]
         if self.counterfactuals:
             footer.append(f"Others: one field changed, all else as it is; {self.best_item} is best as it is.")
         return [*footer, *self.notes]
@@ -143,6 +217,8 @@ class Explanation(JsonText):
         tables = [self._field_table(has_bars=has_bars)]
         if self.other_items:
             tables.append(self._item_table(has_bars=has_bars))
+        if self.item_reasons is not None:
+            tables.append(self._feature_table(self.item_reasons, has_bars=has_bars))
         if self.counterfactuals:
             tables.append(self._other_table())
         return tables
@@ -177,6 +253,25 @@ class Explanation(JsonText):
         )
         columns = ("item", *([""] if has_bars else []), "log-odds", "odds")
         return Table("What the other items do", columns, rows, num_label_columns=len(columns) - 2)
+
+    def _feature_table(self, own: ItemReasons, *, has_bars: bool) -> Table:
+        mine = "what all new items have in common" if own.is_new else "its own vector"
+        listed = [(each.feature, each.value, each.logit, each.standard_error) for each in own.features]
+        listed.append((mine, "", own.own_logit, 0.0))
+        largest = max(abs(logit) for _, _, logit, _ in listed)
+        rows = [
+            (
+                name,
+                value,
+                *([bar(logit, largest=largest)] if has_bars else []),
+                f"{logit:+.3f}" + (f" ± {error:.3f}" if error else ""),
+                factor(logit),
+            )
+            for name, value, logit, error in listed
+        ]
+        rows.append(("together", "", *([""] if has_bars else []), f"{own.logit:+.3f}", factor(own.logit)))
+        columns = ("feature", "value", *([""] if has_bars else []), "logit", "odds")
+        return Table(f"What {self.item} itself is", columns, tuple(rows), num_label_columns=len(columns) - 2)
 
     def _other_table(self) -> Table:
         values: dict[tuple[str, str], list[str]] = {}

@@ -8,6 +8,15 @@ const SHOWN = ["category", "colour", "color", "brand", "style"]; // as much as f
 
 export const nameOf = (item) => called(itemOf(item));
 
+// What sets an item apart: it is new, removed, not there.
+export function badges(found) {
+  return [
+    found.is_new ? make("span", { class: "badge new", title: "In no set of training: known by its features alone" }, "new") : null,
+    found.is_removed ? make("span", { class: "badge", title: "Understood in a set" }, "proposed no more") : null,
+    found.in_stock === false ? make("span", { class: "badge" }, "out of stock") : null,
+  ];
+}
+
 export function itemCard(item, { tag = "div", label, ...properties } = {}, ...below) {
   const found = itemOf(item);
   const price = found.attributes.price;
@@ -22,9 +31,7 @@ export function itemCard(item, { tag = "div", label, ...properties } = {}, ...be
       make("strong", { title: nameOf(item) }, nameOf(item)),
       facts.length ? make("span", { class: "quiet" }, facts.map(spoken).join(" · ")) : null,
       price === null || price === undefined ? null : make("span", { class: "price" }, money(price)),
-      found.is_new ? make("span", { class: "badge new", title: "In no set of training: known by its features alone" }, "new") : null,
-      found.is_removed ? make("span", { class: "badge", title: "Understood in a set" }, "proposed no more") : null,
-      found.in_stock === false ? make("span", { class: "badge" }, "out of stock") : null,
+      ...badges(found),
     ),
     ...below,
   );

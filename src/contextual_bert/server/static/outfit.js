@@ -1,7 +1,7 @@
 // The set as cards: items and blanks, and the search of the catalogue that fills it. It asks for no proposals.
 
 import { findItems } from "./api.js";
-import { itemCard, nameOf } from "./cards.js";
+import { badges, itemCard, nameOf } from "./cards.js";
 import { button, choice, find, later, make } from "./dom.js";
 import { picture } from "./pictures.js";
 
@@ -89,6 +89,7 @@ export function setUpSearch(add) {
         picture(found),
         make("span", {}, nameOf(found.item)),
         make("span", { class: "quiet" }, [found.attributes.category, found.attributes.colour].filter(Boolean).join(" · ")),
+        ...badges(found),
       ),
     );
     const rest = answer.total - answer.items.length;

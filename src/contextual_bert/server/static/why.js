@@ -47,8 +47,10 @@ function report(found) {
     found.other_items.length
       ? bars("What the other items do", "item", found.other_items.map((each) => ({ ...each, name: nameOf(each.item) })))
       : null,
+    found.item_reasons ? ofTheItem(found) : null,
     others(found),
     make("p", { class: "quiet" }, footer(found)),
+    found.item_reasons ? make("p", { class: "quiet" }, footerOfFeatures(found.item_reasons)) : null,
     ...found.notes.map((note) => make("p", { class: "quiet" }, note)),
   ].filter(Boolean);
 }
@@ -56,6 +58,21 @@ function report(found) {
 // A field that the run's own report could not tell from nothing has a mark; a note says what it means.
 function fieldName({ field, is_told_apart }) {
   return is_told_apart === false ? `${spoken(field)} (?)` : spoken(field);
+}
+
+// What the item itself is, such as its colour, beside the average of the permitted items.
+function ofTheItem({ item, item_reasons: own }) {
+  const rows = own.features.map(({ feature, value, logit, standard_error }) =>
+    ({ name: spoken(feature), value, log_odds: logit, standard_error }));
+  const rest = own.is_new ? "what all new items have in common" : "what is its own";
+  return bars(`What ${nameOf(item)} itself is`, "feature", [...rows, { name: rest, log_odds: own.own_logit }]);
+}
+
+function footerOfFeatures(own) {
+  const how = own.is_sum
+    ? "exact, for the features are added up"
+    : "Shapley values, for a network reads all features at once; the last row has the rest";
+  return `Features of the item: how much more probable each makes it than the average of the ${own.num_items.toLocaleString("en")} permitted items (${how}).`;
 }
 
 // rows: contributions with a name, those of fields with a value.
