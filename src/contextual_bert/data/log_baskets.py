@@ -35,6 +35,7 @@ class Findings:
         varying: column -> baskets in which it has several values.
         by_user: columns that have one value for each user, as far as was seen.
         widest: days that the longest basket lasts, and its name.
+        largest: rows of the user with the most of them, and the user.
     """
 
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -42,6 +43,7 @@ class Findings:
     filled: Counter[str] = field(default_factory=Counter[str])
     by_user: set[str] | None = None
     widest: tuple[float, str] = (0.0, "")
+    largest: tuple[int, str] = (0, "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +178,9 @@ def baskets_of(table: pa.Table, settings: HistorySettings, findings: Findings, *
         _context(table, context, findings, basket_of, order, first_rows, user_of_row[first_rows]),
     )
     per_user = np.bincount(found.user_of, minlength=len(users))
+    rows_of_user = np.bincount(user_of_row)
+    if (most := int(rows_of_user.max())) > findings.largest[0]:
+        findings.largest = (most, str(users[int(rows_of_user.argmax())].as_py()))
     sizes = np.diff(starts, append=len(order))
     findings.counts.update(
         rows=len(order),

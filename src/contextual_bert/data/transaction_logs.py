@@ -50,6 +50,7 @@ Progress = Callable[[int, int], object]
 Stage = Callable[[str], AbstractContextManager[Progress | None]]
 
 _VALUES = 4 << 20  # items of histories in memory at a time
+_MANY_USERS, _LARGE_USER = 100, 0.05  # of the rows
 _MOST_OF_SEVERAL = 0.5  # of the names of baskets: above that they are numbered anew for each user
 
 
@@ -408,6 +409,12 @@ class _Work:
                 f"warning: column {name!r} is negative in {counted(number, 'row')} ({place} is the first), and the "
                 "items count as bought. If they were returned, name the column of quantities with --quantity (in "
                 "Python quantity)"
+            )
+        most, who = self.findings.largest
+        if counts["users"] >= _MANY_USERS and most > _LARGE_USER * counts["rows"]:
+            found.append(
+                f"warning: the user {who!r} has {most:,} of {counts['rows']:,} rows: a name for all guests, or a "
+                "program? Such rows tell nobody's history. Leave them out of the log"
             )
         if wide := counts["wide"]:
             days, name = self.findings.widest

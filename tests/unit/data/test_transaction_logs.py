@@ -371,3 +371,12 @@ def test_a_full_disk_or_an_interruption_leaves_nothing(tmp_path: Path, monkeypat
             with pytest.raises(KeyboardInterrupt):
                 made(drawn_log(seed=0), tmp_path)
         assert [*tmp_path.iterdir()] == []
+
+
+def test_a_user_who_is_everybody_is_told(tmp_path: Path) -> None:
+    log = drawn_log(seed=7, num_users=200)
+    users = ["guest" if row % 10 == 0 else who for row, who in enumerate(log["who"].to_pylist())]
+    _, report = made(log.set_column(0, "who", pa.array(users)), tmp_path, keep=())
+    assert any("the user 'guest' has 200 of 2,000 rows" in line for line in report.lines())
+    _, report = made(log, tmp_path)
+    assert not any("the user" in line for line in report.lines())

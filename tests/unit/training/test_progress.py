@@ -3,6 +3,7 @@
 import io
 import itertools
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -75,6 +76,18 @@ def test_counting() -> None:
     assert "3/7" in console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     with counting("scoring", is_quiet=True, console=console) as progress:
         assert progress is None
+
+
+def test_work_that_is_done_at_once_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = itertools.count(0, 1.5)
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, get_time=lambda: 0.0)
+    monkeypatch.setattr("contextual_bert.training.progress.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    with counting("reading", console=console, seconds_before=2.0) as progress:
+        assert progress is not None
+        progress(1, 7)  # after a second and a half
+        assert console.file.getvalue() == ""  # pyright: ignore[reportAttributeAccessIssue]
+        progress(2, 7)
+    assert "2/7" in console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_a_log_file_gets_a_line_each_epoch_and_each_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
