@@ -98,6 +98,8 @@ def command(
         remark("", f"wrote {output}: edit it as you like, every feature is one entry")
         train += ["--schema", str(output)]
         name = "global_state_update"
+        if found.schema.history_columns:
+            train += ["--hide", "set"]
     if choices["checkpoint"] != checkpoint:
         remark(
             "", f"without --checkpoint no tokens were counted; the command below names {CHECKPOINT}: put yours there"

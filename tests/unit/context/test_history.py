@@ -152,3 +152,17 @@ def test_reports_name_histories_by_their_length() -> None:
     values = feature().encode(pa.array(CELLS)).values
     assert feature().names(values).tolist() == ["1 to 5 items", "none", "(missing)", "1 to 5 items"]
     assert isinstance(values, np.ndarray)
+
+
+def test_a_history_is_told_in_words() -> None:
+    values = feature().encode(
+        pa.array([[{"items": ["hat"], "days_ago": 9.0}, {"items": ["coat", "hat"]}, {"items": ["shoe"]}]])
+    )
+    own = feature()
+    assert own.said_of(values.values[0], "hat") == "hat in 2 of 3 baskets, the last 1 basket before the newest"
+    assert own.said_of(values.values[0], "shoe") == "shoe in 1 of 3 baskets, the last one"
+    assert own.said_of(values.values[0][:1], "coat") == "coat is not among 1 item before"
+    assert own.said_of(own.encode(pa.array([[{"items": ["hat"], "days_ago": 9.0}]])).values[0], "hat").endswith(
+        "9 days ago"
+    )
+    assert own.example == [["coat"]]

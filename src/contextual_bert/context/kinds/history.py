@@ -17,6 +17,8 @@ from pydantic import Field, PrivateAttr
 from contextual_bert.arrow_types import is_list, is_text, value_type
 from contextual_bert.context.columns import list_lengths
 from contextual_bert.context.interactions import (
+    BASKETS_AGO,
+    DAYS_AGO,
     ITEM,
     MISSING_ITEM,
     NO_ITEM,
@@ -201,7 +203,25 @@ class History(Feature, frozen=True):
 
     @property
     def example(self) -> object:
-        return None
+        known = self._items.values[:1] if self._items is not None and not self.sensitive else ()
+        return [[*known]] if known else None
+
+    def said_of(self, values: NDArray[Any], item: str) -> str:
+        """Return what one encoded history says of an item of the vocabulary.
+
+        Shapes: values (width, 4).
+        """
+        assert self._items is not None
+        baskets = values[values[:, ITEM] > MISSING_ITEM]
+        own = baskets[(baskets[:, ITEM] == self._items.id_of(item)) & (baskets[:, TIMES] > 0)]
+        if not len(own):
+            num_items = int((values[:, TIMES] > 0).sum())
+            return f"{item} is not among {counted(num_items, 'item')} before"
+        times, ago, days = (int(own[0, place]) for place in (TIMES, BASKETS_AGO, DAYS_AGO))
+        since = f", {counted(days, 'day')} ago" if days != UNKNOWN_DAYS else ""
+        newest = "the last one" if ago == 0 else f"the last {counted(ago, 'basket')} before the newest"
+        number = int(baskets[:, BASKETS_AGO].max()) + 1
+        return f"{item} in {times:,} of {counted(number, 'basket')}, {newest}{since}"
 
     @property
     def choices(self) -> tuple[str, ...]:

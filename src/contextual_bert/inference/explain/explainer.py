@@ -86,14 +86,22 @@ def explain(
     shares = shapley_values(worth, len(features), max_exact=max_exact_fields, num_pairs=num_pairs, seed=seed)
     verdicts = pipeline.verdicts
     told = {each.name: verdicts.is_told_apart(each.name) for each in features} if verdicts is not None else {}
+    own_item = asked.names[chosen]
+    numbers = zip(features, shares.values, shares.standard_errors, strict=True)
     contributions = [
-        FieldContribution(feature.name, asked.value_of(feature), float(value), float(error), told.get(feature.name))
-        for feature, value, error in zip(features, shares.values, shares.standard_errors, strict=True)
+        FieldContribution(
+            feature.name,
+            asked.value_of(feature, item=own_item),
+            float(value),
+            float(error),
+            told.get(feature.name),
+        )
+        for feature, value, error in numbers
     ]
     return Explanation(
         items=tuple(asked.items),
         position=asked.positions[slot],
-        item=asked.names[chosen],
+        item=own_item,
         best_item=asked.names[best],
         probability=probability_of(shares.whole),
         anonymous_probability=probability_of(shares.empty),

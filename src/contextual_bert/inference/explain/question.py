@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Feature, canonical, missing_like
+from contextual_bert.context import Feature, History, canonical, missing_like
 from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, UnknownNameError
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -83,10 +83,15 @@ class Question:
             if not torch.equal(self.context[feature.name], missing_like(self.context[feature.name]))
         ]
 
-    def value_of(self, feature: Feature) -> str:
-        """Return the given value as the model reads it. Values of sensitive features are withheld."""
+    def value_of(self, feature: Feature, *, item: str) -> str:
+        """Return the given value as the model reads it, of a history what it says of the item that is explained.
+
+        Values of sensitive features are withheld.
+        """
         if feature.sensitive:
             return WITHHELD
+        if isinstance(feature, History):
+            return feature.said_of(self.context[feature.name].numpy()[0], item)
         [names] = feature.names(self.context[feature.name].numpy())
         return ", ".join(names) if isinstance(names, list) else str(names)
 
