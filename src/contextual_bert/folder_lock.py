@@ -68,6 +68,32 @@ def locked_folder(folder: str | Path, *, wait_seconds: float = 0) -> Generator[N
                 each.rmdir()
 
 
+def check_not_written(folder: str | Path) -> None:
+    """Raise RunDirectoryError while another process holds the lock of a folder that is to be read.
+
+    Nothing is made there.
+
+    Example:
+        >>> check_not_written(".")
+    """
+    folder = Path(folder)
+    if folder.resolve() in _held.__dict__.setdefault("folders", set()):
+        return
+    for path, kind in ((folder / LOCK_FILE, FileLock), (folder / FILE_AS_LOCK, SoftFileLock)):
+        if not path.exists():
+            continue
+        try:
+            with kind(path).acquire(timeout=0):
+                pass
+        except Timeout as error:
+            fix = "Wait until that has ended, or stop it."
+            raise RunDirectoryError(
+                f"is in use: {_holder(path)} writes to it", fix=fix, place=PathPlace(folder)
+            ) from error
+        except OSError:  # a folder that this process may only read
+            continue
+
+
 def _make(folder: Path) -> list[Path]:
     """Make the folder with its parents, and return what was not there, the innermost first."""
     absent = [each for each in (folder, *folder.parents) if not each.exists()]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.folder_lock import LOCK_FILE, locked_folder
+from contextual_bert.folder_lock import LOCK_FILE, check_not_written, locked_folder
 
 
 def take(folder: Path) -> None:
@@ -51,6 +51,19 @@ def test_a_second_process_is_refused_and_told_who_writes(tmp_path: Path) -> None
         assert "Wait until that has ended, stop it, or give another --output." in text
         assert json.loads((tmp_path / LOCK_FILE).read_text())["pid"] == child, "not truncated by the one refused"
     take(tmp_path)  # a process that died holds nothing
+
+
+def test_a_folder_that_is_written_to_is_not_read(tmp_path: Path) -> None:
+    check_not_written(tmp_path)
+    assert [*tmp_path.iterdir()] == []
+    with another_process(tmp_path) as child:
+        with pytest.raises(RunDirectoryError, match=rf"in use: process {child} .* stop it") as raised:
+            check_not_written(tmp_path)
+        assert "--output" not in str(raised.value)
+        assert json.loads((tmp_path / LOCK_FILE).read_text())["pid"] == child
+    check_not_written(tmp_path)  # what held it has died
+    with locked_folder(tmp_path):
+        check_not_written(tmp_path)
 
 
 def test_a_thread_may_lock_again_what_it_holds_and_another_may_not(tmp_path: Path) -> None:

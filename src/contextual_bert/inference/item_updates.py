@@ -15,8 +15,8 @@ from torch import Tensor
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.context import ContextSchema, EncodedContext, canonical, encode_table
 from contextual_bert.data import ReadSettings
-from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
-from contextual_bert.folder_lock import locked_folder
+from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
+from contextual_bert.folder_lock import check_not_written, locked_folder
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.item_table import items_of_rows
 from contextual_bert.inference.item_texts import recorded_texts, rows_of_items, with_text_vectors
@@ -24,7 +24,7 @@ from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import check_run
 from contextual_bert.inference.text_vectors import Showing, TextVectors
 from contextual_bert.item_features import EncodedItems
-from contextual_bert.manifest import has_manifest, write_manifest
+from contextual_bert.manifest import has_manifest, model_digests, write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
 from contextual_bert.nouns import counted
@@ -165,14 +165,11 @@ def change_catalogue(
         ConfigurationError: the output is there; neither a catalogue nor items; a run without features of items; an item
             with a new text, and no encoder of the run's to read it.
         UnknownNameError: an item that the run does not know.
-        RunDirectoryError: no finished run; another process changes one into the same folder.
+        RunDirectoryError: no finished run, or one that another process writes to; another process changes one into the
+            same folder.
         SchemaError, DataError: a faulty catalogue; one that lacks a column that the features read.
     """
     run, output = Path(run), Path(output)
-    if output.exists() and any(output.iterdir()):
-        raise ConfigurationError(
-            "is there already", fix="Name a new folder: a run is never changed.", place=PathPlace(output)
-        )
     if (catalogue is None) == (not (names := [canonical(item) for item in items])):
         raise ConfigurationError("Name either a catalogue or items.")
     if action == "remove" and item_text_encoder is not None:
@@ -183,27 +180,43 @@ def change_catalogue(
             fix="Leave it out.",
         )
     check_run(run)
-    model, processor = load_item_model(run)
-    if action == "remove":
-        if catalogue is not None:
-            names = Catalogue(catalogue, processor.items, reading=reading).known_items
-        changed, whole, change = model, *_without(processor, names)
-    else:
-        schema = _schema_of(processor, run)
-        encoder = str(item_text_encoder) if item_text_encoder is not None else None
-        texts = recorded_texts(schema, item_text_encoder=encoder, device=model.device, showing=showing)
-        shop = Catalogue(str(catalogue), processor.items, reading=reading, needs_known=False)
-        changed, whole, change = _with_catalogue(model, processor, shop, action=action, texts=texts)
-    with locked_folder(output), replacing_directory(output, last=RESULT_FILE) as folder:
-        for pattern in COPIED:
-            for path in run.glob(pattern):
-                shutil.copyfile(path, folder / path.name)
-        changed.save_pretrained(folder)
-        whole.save_pretrained(folder)
-        _note(folder / CARD_FILE, change)
-        if has_manifest(run):
-            write_manifest(folder)
+    check_not_written(run)
+    with locked_folder(output):  # from the first look at it, so that of two changes the second one does nothing
+        if any(not each.name.startswith(".") for each in output.iterdir()):
+            raise ConfigurationError(
+                "is there already", fix="Name a new folder: a run is never changed.", place=PathPlace(output)
+            )
+        before = _digests(run)
+        model, processor = load_item_model(run)
+        if action == "remove":
+            if catalogue is not None:
+                names = Catalogue(catalogue, processor.items, reading=reading).known_items
+            changed, whole, change = model, *_without(processor, names)
+        else:
+            schema = _schema_of(processor, run)
+            encoder = str(item_text_encoder) if item_text_encoder is not None else None
+            texts = recorded_texts(schema, item_text_encoder=encoder, device=model.device, showing=showing)
+            shop = Catalogue(str(catalogue), processor.items, reading=reading, needs_known=False)
+            changed, whole, change = _with_catalogue(model, processor, shop, action=action, texts=texts)
+        with replacing_directory(output, last=RESULT_FILE) as folder:
+            for pattern in COPIED:
+                for path in run.glob(pattern):
+                    shutil.copyfile(path, folder / path.name)
+            if _digests(run) != before:
+                raise RunDirectoryError(
+                    "was changed while it was read", fix="Start the same again.", place=PathPlace(run)
+                )
+            changed.save_pretrained(folder)
+            whole.save_pretrained(folder)
+            _note(folder / CARD_FILE, change)
+            if has_manifest(run):
+                write_manifest(folder)
     return change
+
+
+def _digests(run: Path) -> dict[str, str]:
+    """Return what tells the files of a run from those of another one; nothing where it has no manifest."""
+    return model_digests(run) if has_manifest(run) else {}
 
 
 def _with_catalogue(

@@ -1,5 +1,12 @@
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +16,9 @@ import torch
 from typer.testing import CliRunner
 
 from contextual_bert.context import ContextSchema, Vocabulary
-from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError
-from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
+from contextual_bert.errors import ConfigurationError, RunDirectoryError, SchemaError, UnknownNameError
+from contextual_bert.folder_lock import LOCK_FILE, locked_folder
+from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table, item_updates
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.exported import OnnxCompletionPipeline, export_onnx
 from contextual_bert.inference.item_schema import infer_item_schema
@@ -69,6 +77,26 @@ def table(path: Path, **columns: list) -> Path:
         encoding="utf-8",
     )
     return path
+
+
+@contextmanager
+def other_process_in(folder: Path) -> Generator[None]:
+    """Another process that holds the lock of a folder."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with locked_folder(folder):
+            os.write(writing, b"held")
+            signal.pause()
+        os._exit(0)
+    assert os.read(reading, 4) == b"held"
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
 
 
 def best(folder: Path, query: dict = QUERY, **settings: object) -> dict[str, float]:
@@ -239,3 +267,55 @@ def test_an_export_over_another_one_leaves_none_of_its_graphs(run: Path, tmp_pat
     export_onnx(run, tmp_path / "onnx", top_k=3)
     assert not list((tmp_path / "onnx").glob("context.onnx*"))
     assert OnnxCompletionPipeline(tmp_path / "onnx")(QUERY, top_k=1)["slots"]
+
+
+def test_a_folder_that_another_process_writes_to_is_left_to_it(run: Path, tmp_path: Path) -> None:
+    before = contents(run)
+    for folder in (run, tmp_path / "next"):
+        with other_process_in(folder), pytest.raises(RunDirectoryError, match=r"in use: process .* writes to it"):
+            change_catalogue(run, tmp_path / "next", action="remove", items=["hat"])
+    (run / LOCK_FILE).unlink()  # of the process that was killed
+    assert contents(run) == before and not (tmp_path / "next" / "config.json").exists()
+    (tmp_path / "next" / ".partial-1").mkdir()  # of one that was ended
+    assert change_catalogue(run, tmp_path / "next", action="remove", items=["hat"]).removed == ("hat",)
+    with pytest.raises(ConfigurationError, match="is there already"):
+        change_catalogue(run, tmp_path / "next", action="remove", items=["bag"])
+
+
+def test_a_run_that_becomes_another_one_meanwhile_is_told_and_nothing_is_written(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = saved(tmp_path / "other", has_features=False)
+    load = item_updates.load_item_model
+
+    def load_and_train_again(folder: Path) -> Any:
+        found = load(folder)
+        for path in other.iterdir():
+            shutil.copyfile(path, run / path.name)
+        return found
+
+    monkeypatch.setattr(item_updates, "load_item_model", load_and_train_again)
+    with pytest.raises(RunDirectoryError, match="was changed while it was read"):
+        change_catalogue(run, tmp_path / "next", action="remove", items=["hat"])
+    assert not (tmp_path / "next").exists()
+
+
+@pytest.mark.slow
+def test_of_two_changes_at_once_one_is_written_and_the_other_is_refused(run: Path, tmp_path: Path) -> None:
+    (run / "recipe.json").write_text('{"recipe": {}}', encoding="utf-8")
+    begin = [sys.executable, "-m", "contextual_bert_cli.main", "catalogue", "remove", str(run), "--output"]
+    began = [
+        subprocess.Popen([*begin, str(tmp_path / "next"), "--item", item], stderr=subprocess.PIPE, text=True)
+        for item in ("hat", "bag", "belt")
+    ]
+    told = [each.communicate(timeout=300)[1] for each in began]
+    codes = [each.returncode for each in began]
+    assert sorted(codes) == [0, 2, 2], told
+    for code, words in zip(codes, told, strict=True):
+        said = " ".join(words.split())
+        assert code == 0 or "is in use" in said or "is there already" in said
+        assert "Traceback" not in words
+    winner = ("hat", "bag", "belt")[codes.index(0)]
+    assert {*best(run)} - {*best(tmp_path / "next")} == {winner}
+    check_manifest(tmp_path / "next")
+    assert not list((tmp_path / "next").glob(".*"))
