@@ -214,7 +214,7 @@ class _Work:
     def write(self, target: Path, progress: Progress | None) -> HistoryReport:
         """Write the sets of all buckets, and return the report."""
         borders, kept = self._borders(), self._kept_columns()
-        parts, first, last = Counter[str](dict.fromkeys(PARTS, 0)), None, None
+        parts, times = Counter[str](dict.fromkeys(PARTS, 0)), list[int]()
         counts = self.findings.counts
         with row_writer(target) as write:
             for number, path in enumerate(self.grouped):
@@ -223,8 +223,8 @@ class _Work:
                 with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
                     baskets = Baskets.from_table(reader.read_all())
                 path.unlink()
-                low, high = int(baskets.times.min()), int(baskets.times.max())
-                first, last = min(low, first if first is not None else low), max(high, last or high)
+                ends = [int(baskets.times.min()), int(baskets.times.max())]
+                times = [min(*times, *ends), max(*times, *ends)] if times else ends
                 rows, part_of = self._targets(baskets, borders)
                 if self.settings.split != "none":
                     parts.update(dict(zip(PARTS, np.bincount(part_of, minlength=3).tolist(), strict=True)))
@@ -235,7 +235,7 @@ class _Work:
                     "no basket becomes a set", file=self.files.name, fix="Ask for fewer items, or fewer baskets before."
                 )
             self._check_parts(parts)
-        return self._report(parts, kept, first, last)
+        return self._report(parts, kept, times)
 
     def _borders(self) -> tuple[int, int] | None:
         """Return the first time of validation and of test, in a split by time."""
@@ -246,9 +246,9 @@ class _Work:
         self.basket_times.clear()
         if not len(times):
             return None
-        ends = [*times.tolist(), int(times[-1]) + 1]
+        ends = np.append(times, times[-1] + 1)
         first, second = time_borders(counts, validation=self.settings.validation, test=self.settings.test)
-        return ends[first], ends[second]
+        return int(ends[first]), int(ends[second])
 
     def _targets(
         self, baskets: Baskets, borders: tuple[int, int] | None
@@ -372,15 +372,13 @@ class _Work:
                     else "Only users with three baskets are in all parts. Split by time, or not at all.",
                 )
 
-    def _report(
-        self, parts: Mapping[str, int], kept: Mapping[str, Any], first: int | None, last: int | None
-    ) -> HistoryReport:
+    def _report(self, parts: Mapping[str, int], kept: Mapping[str, Any], times: list[int]) -> HistoryReport:
         settings, counts = self.settings, self.findings.counts
         lines = [*self.files.notes.lines(), *self.scale.remarks, *self.remarks, *self._warnings()]
         if dropped := self.rows.dropped:
             told = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
             lines.append(f"rows left out: {told}")
-        ends = " to ".join(str(each) for each in self.scale.array(np.array([first, last])).to_pylist())
+        ends = " to ".join(str(each) for each in self.scale.array(np.array(times)).to_pylist())
         by_user = self.findings.by_user or set()
         carried = [name for name in kept if name in self.findings.varying]
         own = [settings.user, settings.time, *([settings.basket] if settings.basket else [])]

@@ -113,7 +113,7 @@ def _user_columns(table: pa.Table, names: Sequence[str]) -> list[str]:
 def _come_again(users: pa.ChunkedArray, times: NDArray[np.int64]) -> bool:
     """Return whether there are several users, and most of them have several times."""
     codes = codes_of(users)
-    pairs = np.unique(np.stack([codes, times]), axis=1)[0]
-    per_user = np.bincount(pairs)
+    num_times = int(times.max()) + 1
+    per_user = np.bincount(np.unique(codes * num_times + times) // num_times)
     per_user = per_user[per_user > 0]
     return len(per_user) > 1 and float((per_user > 1).mean()) >= _LEAST_AGAIN
