@@ -41,9 +41,10 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-# On the page, and not run with the others: an hour, and 20 GB of disk.
-# python benchmarks/histories.py --rows 100000000 --rounds 1 --output benchmarks/results/histories_large.json
-LARGE = ("histories_large",)
+# On the page, and not run with the others, for they take long and much of the disk:
+# python benchmarks/histories.py --rows 10000000 --rounds 1 --contenders ours duckdb
+#     --output benchmarks/results/histories_10m.json, and the same with 100000000 rows.
+LARGE = ("histories_10m", "histories_100m")
 
 
 def run(name: str, folder: Path, *, quick: bool, threads: int) -> bool:

@@ -412,7 +412,8 @@ SECTIONS = {
     "context_encoding": context_encoding,
     "world_generation": world_generation,
     "histories": histories,
-    "histories_large": histories,
+    "histories_10m": histories,
+    "histories_100m": histories,
     "serving": serving,
     "startup": startup,
 }
