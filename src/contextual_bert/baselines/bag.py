@@ -206,6 +206,16 @@ def score_by_logits(
     return rank_targets(of_asked, labels[asked], excluded, reserved=reserved)
 
 
+def masked_logits(logits: Tensor, input_ids: Tensor) -> dict[str, Tensor]:
+    """Return the logits (batch, vocabulary) of each place with a [MASK], as models give them without labels.
+
+    Example:
+        >>> masked_logits(torch.zeros(2, 9), torch.tensor([[5, 1], [6, 7]]))["logits"].shape
+        torch.Size([1, 9])
+    """
+    return {"logits": logits[(input_ids == MASK_ID).nonzero(as_tuple=True)[0]]}
+
+
 def set_places(asked: Tensor, input_ids: Tensor) -> Tensor:
     """Return for all that is asked a place of its set in the flattened input_ids, whatever is asked of a set."""
     return asked.nonzero(as_tuple=True)[0] * input_ids.shape[1]

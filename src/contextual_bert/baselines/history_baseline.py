@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contextual_bert.baselines.bag import score_by_logits
+from contextual_bert.baselines.bag import masked_logits, score_by_logits
 from contextual_bert.baselines.purchases import Purchases
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.candidates import MaskedScores, SoftmaxOver
@@ -70,7 +70,7 @@ class HistoryBaseline(nn.Module, ABC):
         softmax_over: SoftmaxOver = "vocabulary",
     ) -> None:
         super().__init__()
-        names = [feature.name for feature in layout if str(feature.form) == "history"]
+        names = [feature.name for feature in layout if feature.form == "history"]
         if len(names) != 1:
             found = (
                 f"and there are {len(names)} ({', '.join(names)})" if names else "and no feature of the context is one"
@@ -130,6 +130,16 @@ class HistoryBaseline(nn.Module, ABC):
         return logits
 
     @torch.no_grad()
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """Return the logits of each place with a [MASK]: (masked, vocabulary)."""
+        return masked_logits(self._logits_of(context), input_ids)
+
+    @torch.no_grad()
     def score_masked(
         self,
         input_ids: Tensor,
@@ -138,14 +148,17 @@ class HistoryBaseline(nn.Module, ABC):
         labels: Tensor | None = None,
     ) -> MaskedScores:
         """Rank the true item of each place that is asked: (asked,) each."""
+        logits = self._logits_of(context)
+        return score_by_logits(
+            logits, input_ids, labels, softmax_over=self.softmax_over, num_reserved=self.num_reserved
+        )
+
+    def _logits_of(self, context: Mapping[str, Tensor] | None) -> Tensor:
         if context is None or self.history not in context:
             raise ConfigurationError(
                 f"{type(self).__name__} reads the history {self.history!r}, and none came", fix="Give context=...."
             )
-        logits = self.logits(context[self.history])
-        return score_by_logits(
-            logits, input_ids, labels, softmax_over=self.softmax_over, num_reserved=self.num_reserved
-        )
+        return self.logits(context[self.history])
 
     def _purchases(self, observed: Observations) -> Purchases:
         return Purchases.of(observed.context[self.history], num_reserved=self.num_reserved)

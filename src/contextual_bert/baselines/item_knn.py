@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
-from contextual_bert.baselines.bag import MASK_ID, score_by_logits
+from contextual_bert.baselines.bag import MASK_ID, masked_logits, score_by_logits
 from contextual_bert.baselines.shares import Observations, ShareModel
 from contextual_bert.candidates import MaskedScores, SoftmaxOver
 from contextual_bert.context.kinds.feature import MISSING, MULTI_MISSING
@@ -246,6 +246,16 @@ class ItemKNN(nn.Module):
         logits = _logits(evidence, self.log_shares, *weights) + self.advantages
         logits[:, : self.num_reserved] = -torch.inf
         return logits
+
+    @torch.no_grad()
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """Return the logits of each place with a [MASK]: (masked, vocabulary)."""
+        return masked_logits(self.logits(input_ids), input_ids)
 
     @torch.no_grad()
     def score_masked(

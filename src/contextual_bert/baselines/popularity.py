@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.bag import score_by_logits
+from contextual_bert.baselines.bag import masked_logits, score_by_logits
 from contextual_bert.baselines.shares import Observations, ShareModel
 from contextual_bert.candidates import MaskedScores, SoftmaxOver
 from contextual_bert.context import FeatureLayout
@@ -61,6 +61,16 @@ class ItemPopularity(nn.Module):
         """Count and fit; return the prior count and, with a context, the strength of the regularisation."""
         self.shares.fit(training, validation, is_without_visible=self.softmax_over == "candidates")
         return self.shares.settings
+
+    @torch.no_grad()
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """Return the logits of each place with a [MASK]: (masked, vocabulary)."""
+        return masked_logits(self.shares(context, num_rows=len(input_ids)), input_ids)
 
     @torch.no_grad()
     def score_masked(

@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from contextual_bert.baselines.bag import MASK_ID
 from contextual_bert.baselines.shares import Observations
-
-ITEM, BASKETS_AGO = 0, 1  # places of the last axis of an encoded history
+from contextual_bert.context.interactions import BASKETS_AGO, ITEM, MISSING_ITEM
 
 
 class Purchases(NamedTuple):
@@ -47,7 +45,9 @@ class Purchases(NamedTuple):
         """
         entries = history.numpy()
         rows, places = np.nonzero(entries[..., ITEM] >= num_reserved)
-        ago = np.where(entries[..., ITEM] > MASK_ID, entries[..., BASKETS_AGO], -1)  # a basket of unknown items is one
+        ago = np.where(
+            entries[..., ITEM] > MISSING_ITEM, entries[..., BASKETS_AGO], -1
+        )  # a basket of unknown items is one
         return cls(
             rows.astype(np.int64),
             entries[rows, places, ITEM],

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 ITEM, BASKETS_AGO, TIMES, DAYS_AGO = range(4)
 WIDTH = 4  # numbers of an interaction
 UNKNOWN_DAYS = -1
+_BLOCK_ELEMENTS = 2**22
 NO_ITEM, MISSING_ITEM, UNKNOWN_ITEM = range(3)  # the ids of [PAD], [MASK] and [UNK] among the items of a model
 
 
@@ -79,3 +80,28 @@ def interactions_of(table: NDArray[np.int64]) -> Interactions:
     rows, places = np.nonzero((table[..., ITEM] != NO_ITEM) & (table[..., ITEM] != MISSING_ITEM))
     chosen = table[rows, places]
     return Interactions(rows, chosen[:, ITEM], chosen[:, BASKETS_AGO], chosen[:, DAYS_AGO])
+
+
+def times_before(table: NDArray[np.int64], rows: NDArray[np.int64], items: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many baskets of a person's history hold an item; -1 where the history is missing.
+
+    Shapes: table (people, width, 4), rows and items (n,) -> (n,).
+
+    Args:
+        table: that ``arranged`` gave.
+        rows: of the people.
+        items: ids of the vocabulary.
+
+    Example:
+        >>> found = Interactions(*(np.array(each) for each in ([0, 0], [7, 7], [1, 0], [9, 2])))
+        >>> times_before(arranged(found, num_rows=2), np.array([0, 0, 1]), np.array([7, 5, 7])).tolist()
+        [2, 0, 0]
+    """
+    found = np.empty(len(rows), np.int64)
+    size = max(1, _BLOCK_ELEMENTS // max(1, table.shape[1]))
+    for start in range(0, len(rows), size):
+        own = table[rows[start : start + size]]
+        is_item = own[..., ITEM] == items[start : start + size, None]
+        counts = (own[..., TIMES] * is_item).sum(axis=1)
+        found[start : start + size] = np.where(own[:, 0, ITEM] == MISSING_ITEM, -1, counts)
+    return found

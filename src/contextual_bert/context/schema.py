@@ -205,12 +205,12 @@ class ContextSchema(BaseModel):
         """A copy whose histories read the ids of this vocabulary; itself where there is no history."""
         if not any(feature.shares_items for feature in self.features):
             return self
-        return self.model_copy(update={"features": tuple(feature.for_items(items) for feature in self.features)})
+        return ContextSchema(features=tuple(feature.for_items(items) for feature in self.features))
 
     def without_histories(self) -> "ContextSchema":
         """A copy without the histories; itself where there is none."""
         kept = tuple(feature for feature in self.features if not feature.shares_items)
-        return self if len(kept) == len(self.features) else self.model_copy(update={"features": kept})
+        return self if len(kept) == len(self.features) else ContextSchema(features=kept)
 
     @cached_property
     def history_columns(self) -> tuple[str, ...]:

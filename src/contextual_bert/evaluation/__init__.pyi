@@ -24,7 +24,7 @@ from .learning import (
     measure_convergence,
     slope_of_last_part,
 )
-from .metrics import ANSWER_METRICS, LABEL_METRICS, RANK_METRICS, Metric, metric_key, metric_of
+from .metrics import ANSWER_METRICS, LABEL_METRICS, RANK_METRICS, SET_METRICS, Metric, metric_key, metric_of
 from .paired_runs import PairedRuns
 from .plots import plot_comparison, plot_importance, plot_recall, plot_reliability, plot_segments
 from .report import EvaluationSettings, Report, evaluate_scores
@@ -45,6 +45,7 @@ __all__ = [
     "ANSWER_METRICS",
     "LABEL_METRICS",
     "RANK_METRICS",
+    "SET_METRICS",
     "AnswerPredictions",
     "Asked",
     "Calibration",

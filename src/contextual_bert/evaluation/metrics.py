@@ -142,6 +142,7 @@ LABEL_METRICS = (
     ENTITY_F1,
 )
 ANSWER_METRICS = (EXACT_MATCH, ANSWER_F1)
+SET_METRICS = tuple(f"set_{name}_at_{k}_percent" for k in SET_KS for name in _OF_SETS)
 PREDICTION_METRICS = (*LABEL_METRICS, *ANSWER_METRICS)
 _SHORT_NAMES = {
     "accuracy": ACCURACY,

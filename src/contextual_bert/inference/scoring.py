@@ -7,7 +7,8 @@ rows that ``contextual_bert.evaluation`` summarises.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -15,11 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 
+from contextual_bert.context.interactions import times_before
 from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset, WholeSetCollator
 from contextual_bert.errors import NAME, DataError, Message, NonFiniteError
-from contextual_bert.evaluation import Scores
+from contextual_bert.evaluation import Scores, SetPredictions
+from contextual_bert.evaluation.set_predictions import NO_ITEM
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
+NUM_PROPOSED = 20  # items of a list that is kept of each hidden set
+_LIST_ELEMENTS = 2**24  # logits of lists that are held at once
 # Weights of a trained model are at most some hundreds; far beyond, their products overflow.
 LARGEST_WEIGHT = 1e6
 
@@ -129,13 +134,31 @@ def score_whole_sets(
     dtype: torch.dtype = torch.float32,
     is_shared: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    item_counts: NDArray[np.int64] | None = None,
 ) -> Scores:
     """Hide every set whole, and rank each of its items among all items, given the context alone.
 
-    Arguments, result and errors are those of ``score``. The other items of the set are rivals like any other.
+    The other items of the set are rivals like any other. An item that a set holds twice is scored once.
+
+    Args:
+        scorer, dataset, batch_size, dtype, is_shared, progress: as for ``score``.
+        item_counts: how often each item behind the reserved ids is in training, for the novelty of what is proposed.
+            None: what is proposed is not kept.
+
+    Returns:
+        Scores with ``SetPredictions``. Errors are those of ``score``.
     """
     targets = _WholeSets(dataset)
-    return _scored(scorer, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+    settings: dict[str, Any] = {"batch_size": batch_size, "dtype": dtype, "is_shared": is_shared}
+    found = _scored(scorer, targets, progress=progress, **settings)
+    if item_counts is None:
+        return found
+    lists = collect(scorer, _ProposedItems(dataset, len(item_counts)), progress=None, **settings)
+    ids = dataset.example_ids.numpy()[lists[:, 0].astype(np.int64)]
+    predictions = replace(
+        cast(SetPredictions, found.predictions), list_id=ids, lists=lists[:, 1:], item_counts=item_counts
+    )
+    return replace(found, predictions=predictions)
 
 
 def _scored(scorer: Scorer, targets: "_MaskedItems | _WholeSets", **settings: Any) -> Scores:
@@ -146,12 +169,14 @@ def _scored(scorer: Scorer, targets: "_MaskedItems | _WholeSets", **settings: An
     rows = collect(scorer, targets, **settings)
     rows = rows[rows[:, 0].argsort()]
     is_known = ~np.isin(rows[:, 1], targets.reserved)
-    example_id = dataset.example_ids[positions.set_index].numpy()[is_known]
-    check_scores(rows[is_known, 2], scorer, example_id)
-    places: dict[str, Any] = {"example_id": example_id, "position": positions.positions.numpy()[is_known]}
+    is_kept = is_known & targets.is_asked(rows[:, 1].astype(np.int64))
+    example_id = dataset.example_ids[positions.set_index].numpy()[is_kept]
+    check_scores(rows[is_kept, 2], scorer, example_id)
+    places: dict[str, Any] = {"example_id": example_id, "position": positions.positions.numpy()[is_kept]}
     return Scores(
         **places,
-        **rank_columns(rows[is_known, 2:]),
+        **rank_columns(rows[is_kept, 2:]),
+        predictions=targets.predictions(places, is_kept, rows[:, 1].astype(np.int64)),
         num_unknown_targets=targets.num_left_out + int((~is_known).sum()),
         num_possible=positions.num_possible if len(positions) < positions.num_possible else None,
     ).sorted()
@@ -271,6 +296,15 @@ class _MaskedItems:
     def num_results(self) -> int:
         return len(self.positions)
 
+    def is_asked(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return True for each position: each is asked for."""
+        return np.ones(len(items), dtype=np.bool_)
+
+    def predictions(
+        self, places: Mapping[str, NDArray[np.int64]], is_kept: NDArray[np.bool_], items: NDArray[np.int64]
+    ) -> None:
+        """Return nothing: what is masked one at a time is judged by ranks alone."""
+
     def inputs(self, numbers: Tensor) -> dict[str, Any]:
         return dict(self._collator(self.positions.__getitems__(numbers)))
 
@@ -306,6 +340,25 @@ class _WholeSets:
     def num_results(self) -> int:
         return len(self.positions)
 
+    def is_asked(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return False for each item that stands before in its set; unknown items may be others."""
+        pairs = np.stack([self.positions.set_index.numpy(), items])
+        is_first = np.zeros(len(items), dtype=np.bool_)
+        is_first[np.unique(pairs, axis=1, return_index=True)[1]] = True
+        return is_first | np.isin(items, self.reserved)
+
+    def predictions(
+        self, places: Mapping[str, NDArray[np.int64]], is_kept: NDArray[np.bool_], items: NDArray[np.int64]
+    ) -> SetPredictions:
+        """Return the sizes of the sets and how often a customer had each item before."""
+        set_of = self.positions.set_index.numpy()
+        sizes = np.bincount(set_of[self.is_asked(items)], minlength=len(self.dataset))
+        rows, before = set_of[is_kept], np.full(int(is_kept.sum()), -1)
+        for values in self.dataset.context.values():
+            if values.ndim > 2:  # a history
+                before = np.maximum(before, times_before(values.numpy(), rows, items[is_kept]))
+        return SetPredictions(**places, set_size=sizes[rows], times_before=before)
+
     def inputs(self, numbers: Tensor) -> dict[str, Any]:
         return dict(self._collator(self.dataset.__getitems__(self._sets[numbers])))
 
@@ -320,6 +373,50 @@ class _WholeSets:
         sets, places = (labels != IGNORED_LABEL).nonzero(as_tuple=True)
         columns = (self._starts[numbers][sets] + places, labels[sets, places], *outputs)
         return torch.stack([column.cpu().double() for column in columns], dim=1)
+
+
+class _ProposedItems:
+    """The first items for every set that is hidden whole: a result a set, its number and the items' numbers."""
+
+    def __init__(self, dataset: SequenceDataset, num_items: int) -> None:
+        self.dataset, self.num_items = dataset, num_items
+        mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
+        self._collator = WholeSetCollator(mask_id=mask_id, pad_id=pad_id)
+
+    @property
+    def order(self) -> Tensor:
+        return torch.arange(len(self.dataset))
+
+    @property
+    def num_results(self) -> int:
+        return len(self.dataset)
+
+    def inputs(self, numbers: Tensor) -> dict[str, Any]:
+        return {**self._collator(self.dataset.__getitems__(numbers)), "labels": numbers}
+
+    def forward(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        own = {name: value for name, value in inputs.items() if name != "labels"}
+        size = max(1, _LIST_ELEMENTS // self.num_items)
+        rows = torch.arange(len(inputs["labels"]))
+        return torch.cat([self._first(model, _part_of(own, chosen)) for chosen in rows.split(size)])
+
+    def _first(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        logits = model(**inputs)["logits"][:, len(RESERVED_ITEMS) :].float()
+        found = logits.topk(min(NUM_PROPOSED, logits.shape[1]), dim=1)
+        return found.indices.masked_fill(found.values == -torch.inf, NO_ITEM)
+
+    def results(self, model: Any, outputs: Tensor, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
+        """Return the number of each set and the items that are proposed for it."""
+        return torch.cat([numbers[:, None], outputs.cpu()], dim=1).double()
+
+
+def _part_of(inputs: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:
+    return {
+        name: {feature: values[rows] for feature, values in value.items()}
+        if isinstance(value, Mapping)
+        else value[rows]
+        for name, value in inputs.items()
+    }
 
 
 def _device_of(model: Any) -> torch.device:

@@ -184,7 +184,7 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
             value=recipe.conditioning,
             fix=Message("Take {conditioning} or a baseline without context.", conditioning="none"),
         )
-    forms = [str(feature.form) for feature in schema.layout] if schema is not None else []
+    forms = [feature.form for feature in schema.layout] if schema is not None else []
     if recipe.conditioning in HISTORY_BASELINES and forms.count("history") != 1:
         raise ConfigurationError(
             f"counts what customers bought before, and {forms.count('history') or 'no'} columns of {recipe.data} are a "

@@ -25,7 +25,8 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
 from contextual_bert.evaluation.measures import label_measures
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS, SET_KS, SET_METRICS, exact_mean
+from contextual_bert.evaluation.set_predictions import UNKNOWN, SetPredictions
 from contextual_bert.models import (
     IGNORED_LABEL,
     RESERVED_ITEMS,
@@ -133,6 +134,7 @@ class WholeSetObjective(Objective):
     """
 
     reserved = tuple(range(len(RESERVED_ITEMS)))
+    label_metrics = SET_METRICS
 
     def __init__(self, ids: Any) -> None:
         self.collate = WholeSetCollator(mask_id=ids.mask_token_id, pad_id=ids.pad_token_id)
@@ -162,7 +164,7 @@ class WholeSetObjective(Objective):
         is_asked = (labels != IGNORED_LABEL) & ~np.isin(labels, self.reserved)
         log_probability, num_better, num_tied, confidence = (np.asarray(each) for each in prediction.predictions)
         columns = (log_probability, num_better.astype(np.int64), num_tied.astype(np.int64), confidence)
-        return summarise_rows(columns, is_asked)
+        return {**summarise_rows(columns, is_asked), **summarise_sets(columns, labels, is_asked)}
 
 
 class LabelObjective(Objective):
@@ -317,6 +319,30 @@ def summarise_rows(columns: Any, is_asked: NDArray[np.bool_], *, ks: Sequence[in
     )
     numbers = summarise(scores, ks=ks)
     return {"loss": numbers[CROSS_ENTROPY], **numbers}
+
+
+def summarise_sets(
+    columns: Any, labels: NDArray[np.int64], is_asked: NDArray[np.bool_], *, ks: Sequence[int] = SET_KS
+) -> dict[str, float]:
+    """Return the metrics of whole sets.
+
+    Args:
+        columns: of MaskedScores, a grid each: (sets, n).
+        labels: the items of the sets, padded with -100.
+        is_asked: of those that have a rank.
+        ks: of the metrics.
+    """
+    rows, places = np.nonzero(is_asked)
+    # An item that a set holds twice counts once, as in reports; unknown items may be others.
+    _, firsts = np.unique(np.stack([rows, labels[rows, places]]), axis=1, return_index=True)
+    rows, places = rows[firsts], places[firsts]
+    sizes = np.bincount(rows, minlength=len(labels)) + ((labels != IGNORED_LABEL) & ~is_asked).sum(axis=1)
+    sets = SetPredictions(rows, places, set_size=sizes[rows], times_before=np.full(len(rows), UNKNOWN))
+    if not len(rows):
+        return {}
+    found = sets.measure(columns[1][rows, places], columns[2][rows, places], ks)
+    means = np.array([exact_mean(column) for column in found.columns.T])
+    return {key: float(value) for key, value in found.metrics(means).items()}
 
 
 def summarise_labels(

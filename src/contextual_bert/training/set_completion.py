@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
 
+from contextual_bert import evaluation
 from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.data.policies import SetPolicy
 from contextual_bert.errors import ConfigurationError, Message
@@ -271,6 +272,11 @@ class SetCompletion(TaskSettings):
     def model_fields(self) -> tuple[str, ...]:
         """Return the fields of a new model of sets."""
         return (*ALL_FIELDS, *SET_FIELDS, *NEW_FIELDS)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics of ranks, and those of sets that are hidden as a whole."""
+        return (*super().metrics, *(evaluation.SET_METRICS if self.hide == "set" else ()))
 
     @property
     def run_to_start_from(self) -> str | None:

@@ -1,24 +1,13 @@
 """Small histories for the tests of the baselines that count them."""
 
-from typing import Any, NamedTuple
-
 import torch
 from torch import Tensor
 
 from contextual_bert.baselines.shares import Observations
+from contextual_bert.context import FeatureLayout, History
 
 Baskets = list[list[int]]
-
-
-class HistoryLayout(NamedTuple):
-    """What a baseline reads of the layout of a feature."""
-
-    name: str = "before"
-    form: str = "history"
-
-
-LAYOUT: Any = [HistoryLayout("age", "id"), HistoryLayout()]
-MISSING: Baskets | None = None
+LAYOUT = [FeatureLayout("age", "categorical", 4, 0, 8), History(name="before").layout]
 
 
 def encoded(histories: list[Baskets | None]) -> Tensor:

@@ -8,8 +8,9 @@ import torch
 
 from contextual_bert.baselines import TIFUKNN, UPCF, GPTopFreq, GTopFreq, HistoryBaseline, PTopFreq
 from contextual_bert.baselines.purchases import Purchases
+from contextual_bert.context import History
 from contextual_bert.errors import ConfigurationError, DataError
-from tests.unit.baselines.histories import LAYOUT, HistoryLayout, encoded, observed
+from tests.unit.baselines.histories import LAYOUT, encoded, observed
 
 EVERY = (GTopFreq, PTopFreq, GPTopFreq, TIFUKNN, UPCF)
 NUM_ITEMS = 30
@@ -110,7 +111,7 @@ def test_without_a_history_there_is_no_such_baseline() -> None:
     with pytest.raises(ConfigurationError, match="TIFUKNN counts one history, and no feature of the context is one"):
         TIFUKNN(9, layout=LAYOUT[:1])
     with pytest.raises(ConfigurationError, match=r"there are 2 \(before, then\)"):
-        UPCF(9, layout=[HistoryLayout(), HistoryLayout("then")])  # type: ignore[list-item]
+        UPCF(9, layout=[LAYOUT[1], History(name="then").layout])
 
 
 def test_a_batch_without_the_history_is_refused() -> None:

@@ -7,7 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from contextual_bert.context import ContextSchema, History, Vocabulary, encode_records, encode_table, infer_schema
+from contextual_bert.context import (
+    Categorical,
+    ContextSchema,
+    History,
+    Vocabulary,
+    encode_records,
+    encode_table,
+    infer_schema,
+)
 from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.context.kinds.history import history_items
 from contextual_bert.errors import DataError, SchemaError
@@ -166,3 +174,11 @@ def test_a_history_is_told_in_words() -> None:
         "9 days ago"
     )
     assert own.example == [["coat"]]
+
+
+def test_a_schema_that_was_read_is_bound_and_parted_anew() -> None:
+    read = ContextSchema(features=(Categorical(name="sex", values=("f",)), History(name="before")))
+    assert [feature.name for feature in read.read_features] == ["sex", "before"]  # which the schema remembers
+    assert [feature.name for feature in read.without_histories().read_features] == ["sex"]
+    table = pa.table({"sex": ["f"], "before": [[["coat"]]]})
+    assert encode_table(read.for_items(ITEMS), table).arrays["before"].tolist() == [[[COAT, 0, 1, -1]]]

@@ -7,11 +7,15 @@ import pyarrow as pa
 import pytest
 import torch
 
-from contextual_bert.baselines import BagOfItems
+from contextual_bert.baselines import BagOfItems, ItemKNN, ItemPopularity, PTopFreq
+from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import Categorical, ContextSchema
+from contextual_bert.context.interactions import Interactions, arranged
+from contextual_bert.context.kinds.history import History
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
-from contextual_bert.inference import encode_texts, score
+from contextual_bert.evaluation import SetPredictions
+from contextual_bert.inference import encode_texts, score, score_whole_sets, scoring, set_index
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertConfig,
@@ -178,3 +182,65 @@ def test_words_that_the_tokenizer_does_not_know_are_counted() -> None:
     model = ContextualBertForMaskedLM(config).eval()
     found = score(model, sets, batch_size=4, tokenizer=processor.tokenizer)
     assert (len(found), found.num_unknown_targets) == (3, 3)
+
+
+def whole_sets() -> SequenceDataset:
+    """Sets, one with an item twice and two unknown ones; whose it is had item 5 twice, the last history is missing."""
+    found = Interactions(*(np.array(each) for each in ([0, 0, 0], [5, 5, 9], [0, 1, 1], [-1, -1, -1])))
+    history = arranged(found, num_rows=3)
+    history[2, 0, 0] = 1  # missing
+    return SequenceDataset(
+        [5, 6, 5, 2, 2, 7, 2],
+        [0, 5, 6, 7],
+        context={"before": torch.from_numpy(history)},
+        example_ids=[4, 9, 2],
+    )
+
+
+def test_whole_sets_know_their_sizes_and_what_was_had_before() -> None:
+    model = PTopFreq(12, layout=[History(name="before").layout])
+    found = score_whole_sets(model, whole_sets(), batch_size=2, item_counts=np.arange(9))
+    predictions = found.predictions
+    assert isinstance(predictions, SetPredictions)
+    assert list(zip(found.example_id.tolist(), found.position.tolist(), strict=True)) == [(4, 0), (4, 1), (9, 0)]
+    assert predictions.set_size.tolist() == [4, 4, 1]  # 5, 6 and two unknown ones
+    assert predictions.times_before.tolist() == [2, 0, 0]
+    assert found.num_unknown_targets == 3
+    # 5 was bought twice, 9 once; the seven others are tied behind.
+    assert found.num_better.tolist() == [0, 2, 0]
+    assert found.num_tied.tolist() == [1, 7, 9]
+    lists = dict(zip(predictions.list_id.tolist(), predictions.lists.tolist(), strict=True))
+    assert lists[4][:2] == [2, 6]
+    assert sorted(lists) == [2, 4, 9]
+    assert predictions.lists.shape == (3, 9)
+
+
+@pytest.mark.parametrize("kind", ["popularity", "item_knn", "bag", "model"])
+def test_the_first_proposed_items_are_those_with_the_highest_logits(kind: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(scoring, "_LIST_ELEMENTS", 100)
+    sets = dataset()
+    model: Any = {
+        "popularity": ItemPopularity(NUM_ITEMS + 3, layout=()),
+        "item_knn": ItemKNN(NUM_ITEMS + 3),
+        "bag": model_for("bag"),
+        "model": model_for("global_state"),
+    }[kind]
+    if kind in ("popularity", "item_knn"):
+        rows = torch.repeat_interleave(torch.arange(len(sets)), sets.offsets.diff())
+        model.fit(Observations(sets.input_ids, rows, {}))
+    found = score_whole_sets(model, sets, item_counts=np.ones(NUM_ITEMS, dtype=np.int64))
+    predictions = found.predictions
+    assert isinstance(predictions, SetPredictions)
+    assert predictions.times_before.max() == -1
+    row_of = {example: row for row, example in enumerate(predictions.list_id.tolist())}
+    items = sets.input_ids.numpy()[sets.offsets.numpy()[set_index(sets, found.example_id)] + found.position] - 3
+    for example, item, better, tied in zip(found.example_id, items, found.num_better, found.num_tied, strict=True):
+        places = np.flatnonzero(predictions.lists[row_of[int(example)]] == item)
+        if tied == 1:
+            assert places.tolist() == ([better] if better < scoring.NUM_PROPOSED else [])
+
+
+def test_whole_sets_without_known_counts_keep_no_lists() -> None:
+    found = score_whole_sets(model_for("bag"), dataset())
+    assert isinstance(found.predictions, SetPredictions)
+    assert not found.predictions.lists.size

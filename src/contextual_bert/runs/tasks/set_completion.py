@@ -1,7 +1,7 @@
 """Set completion: items of a set are masked and predicted from the others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,7 @@ from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.context.kinds.history import history_items
 from contextual_bert.data import DrawnBaskets, SequenceDataset, SetTable, Split
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
-from contextual_bert.evaluation import Scores, Unscored
+from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.inference import Catalogue, CompletionPipeline, encode_sets, score, score_whole_sets, set_index
 from contextual_bert.inference.inspected_queries import InspectedSet
 from contextual_bert.inference.item_table import encode_catalogue
@@ -253,8 +253,27 @@ class SetCompletionTask(CountedTask):
 
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Mask every position of every set once, or hide each set whole, and rank the true item."""
-        scoring = score_whole_sets if self.recipe.set_task.hide == "set" else score
-        return scoring(cast(Any, model), dataset, **settings)  # each model here has score_masked
+        scorer = cast(Any, model)  # each model here has score_masked, and gives logits
+        if not self.hides_sets:
+            return score(scorer, dataset, **settings)
+        return score_whole_sets(scorer, dataset, item_counts=self.item_counts, **settings)
+
+    @property
+    def hides_sets(self) -> bool:
+        """Whether sets are hidden as a whole."""
+        return self.recipe.set_task.hide == "set"
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """Return the evaluation settings; a row of sets that are hidden as a whole is a hidden item."""
+        own = super().settings
+        return replace(own, row_name="hidden item") if self.hides_sets else own
+
+    @cached_property
+    def item_counts(self) -> NDArray[np.int64] | None:
+        """How often the training sets hold each item behind the reserved ids, None where they are not known."""
+        training, first = self.training_ids, len(RESERVED_ITEMS)
+        return None if training is None else np.bincount(training, minlength=self.vocab_size)[first:].astype(np.int64)
 
     def own_segments(self, part: str, scored: Scores, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return how often the masked item is in training."""
@@ -279,7 +298,7 @@ class SetCompletionTask(CountedTask):
 
     def share_losses(self, part: str, scored: Scores, *, softmax_over: str) -> NDArray[np.float64] | None:
         """Return the loss of counted shares; over "candidates" the share of the visible items is no alternative."""
-        if softmax_over != "candidates" or self.recipe.set_task.hide == "set":
+        if softmax_over != "candidates" or self.hides_sets:
             return super().share_losses(part, scored, softmax_over=softmax_over)
         shares, dataset = self.log_shares(is_without_visible=True), self.datasets[part]
         own = shares[self.targets(part, scored)]

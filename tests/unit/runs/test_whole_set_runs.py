@@ -1,0 +1,119 @@
+"""Runs on next baskets: whole sets are hidden, baselines count histories, reports tell repeats from new items."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from typer.testing import CliRunner
+
+from contextual_bert.baselines.names import HISTORY_BASELINES
+from contextual_bert.errors import ConfigurationError, UnknownNameError
+from contextual_bert.evaluation import SetPredictions
+from contextual_bert.runs import run
+from contextual_bert.runs.evaluation import evaluate_run
+from contextual_bert.runs.run_directory import load_run
+from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import SetCompletion
+from contextual_bert_cli.main import app
+
+MODEL = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+SMALL = {"num_train_epochs": 2, "per_device_train_batch_size": 64}
+
+
+@pytest.fixture(scope="module")
+def baskets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Next baskets of customers who buy two of their four usual items again, and one of all."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for number in range(300):
+        usual = generator.choice(25, 4, replace=False)
+        bought = [
+            sorted({f"p{each}" for each in (*generator.choice(usual, 2), generator.integers(25))})
+            for _ in range(generator.integers(2, 7))
+        ]
+        part = "train" if number < 200 else "validation" if number < 250 else "test"
+        rows.append({"items": bought[-1], "before": bought[:-1], "age": "young" if number % 2 else "old", "part": part})
+    rows[-1]["before"] = None
+    path = tmp_path_factory.mktemp("baskets") / "baskets.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def recipe_for(path: Path, conditioning: str, **changes: Any) -> Recipe:
+    trained = {} if conditioning in HISTORY_BASELINES else {"model": MODEL, "training": SMALL}
+    task = SetCompletion(items="items", hide="set")
+    return Recipe(data=str(path), task=task, split_column="part", conditioning=conditioning, **{**trained, **changes})
+
+
+@pytest.mark.parametrize("conditioning", [*HISTORY_BASELINES])
+def test_baselines_of_histories_run_and_report(baskets: Path, tmp_path: Path, conditioning: str) -> None:
+    found = run(recipe_for(baskets, conditioning), tmp_path / "run")
+    metrics = {key: each.value for key, each in found.metrics.items()}
+    assert found.main == "set_ndcg_at_10_percent"
+    assert 0 < metrics["set_ndcg_at_10_percent"] < 100
+    assert metrics["coverage_at_20_percent"] > 50
+    # A row without a history is in the means of all, and neither repeats nor explores.
+    predictions = load_run(tmp_path / "run", name=conditioning).scores.predictions
+    assert isinstance(predictions, SetPredictions)
+    assert (predictions.times_before == -1).sum() == (predictions.example_id == 299).sum() > 0
+    told = found.to_markdown()
+    assert "hidden items of 50 sets" in told
+    assert "PHR@10 of repeated items (%)" in told
+    if conditioning == "p_top_freq":
+        assert metrics["repeated_ndcg_at_10_percent"] > 2 * metrics["new_ndcg_at_10_percent"]
+
+
+def test_a_model_is_chosen_by_the_metric_of_the_report(baskets: Path, tmp_path: Path) -> None:
+    chosen = {**SMALL, "metric_for_best_model": "ndcg@10"}
+    recipe = recipe_for(baskets, "global_state_update", training=chosen)
+    found = run(recipe, tmp_path / "run")
+    curves = (tmp_path / "run").rglob("trainer_state.json")
+    logged = [
+        entry["eval_set_ndcg_at_10_percent"]
+        for path in curves
+        for entry in json.loads(path.read_text())["log_history"]
+        if "eval_set_ndcg_at_10_percent" in entry
+    ]
+    evaluated = evaluate_run(tmp_path / "run", part="validation").report.metrics["set_ndcg_at_10_percent"].value
+    assert evaluated == pytest.approx(max(logged), abs=1e-6)
+    assert found.metrics["set_recall_at_10_percent"].num_rows == found.num_rows
+
+
+def test_set_metrics_choose_no_epoch_of_items_hidden_one_at_a_time(baskets: Path) -> None:
+    recipe = recipe_for(baskets, "none", training={"metric_for_best_model": "ndcg@10"})
+    with pytest.raises(UnknownNameError, match="metric_for_best_model"):
+        replace(recipe, task=SetCompletion(items="items"))
+
+
+def test_methods_and_baselines_are_compared(baskets: Path, tmp_path: Path) -> None:
+    words = [
+        *("compare", str(baskets), "--items", "items", "--split-column", "part", "--hide", "set", "--seeds", "1"),
+        *(
+            "--conditioning",
+            "none",
+            "--baselines",
+            "gp_top_freq,tifu_knn,popularity",
+            "--output",
+            str(tmp_path / "all"),
+        ),
+        *(word for name, value in MODEL.items() for word in ("--model", f"{name}={value}")),
+        *("--epochs", "1"),
+    ]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    told = (tmp_path / "all" / "report.md").read_text()
+    assert "Methods: whole sets" in told
+    assert "Methods: repeated and new items, lists" in told
+    assert "| tifu_knn (baseline) |" in told
+    assert "NDCG@10 (%) by age" in told
+
+
+def test_without_a_history_the_baselines_say_so(baskets: Path, tmp_path: Path) -> None:
+    recipe = recipe_for(baskets, "tifu_knn", exclude=("before",))
+    with pytest.raises(ConfigurationError, match=r"conditioning='tifu_knn'.*no columns of .* are a history"):
+        run(recipe, tmp_path / "run")
