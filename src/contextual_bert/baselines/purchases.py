@@ -103,3 +103,26 @@ def divided(matrix: Any, divisors: NDArray[Any]) -> Any:
     """Return a sparse matrix with each row divided by a number; rows of 0 stay."""
     factors = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=divisors > 0)
     return sparse.csr_array(sparse.diags_array(factors) @ matrix)
+
+
+def longest_histories(history: Tensor, customers: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the row with the longest history of each customer, the last of several, in the order of the rows.
+
+    Its history holds those of the customer's earlier rows: of all of them each basket would count many times.
+
+    Args:
+        history: of all rows, see ``Purchases.of``.
+        customers: of the rows.
+
+    Example:
+        >>> import torch
+        >>> history = torch.tensor([[[5, 0, 1, -1], [0, 0, 0, 0]], [[4, 0, 1, -1], [5, 1, 1, -1]], 2 * [[0, 0, 0, 0]]])
+        >>> longest_histories(history, np.array(["ann", "ann", "bob"])).tolist()
+        [1, 2]
+    """
+    entries = history.numpy()
+    lengths = np.where(entries[..., ITEM] > MISSING_ITEM, entries[..., BASKETS_AGO], -1).max(axis=1, initial=-1)
+    codes = np.unique(customers, return_inverse=True)[1]
+    order = np.lexsort((np.arange(len(codes)), lengths, codes))
+    is_last = np.diff(codes[order], append=-1) != 0
+    return np.sort(order[is_last])

@@ -1,8 +1,11 @@
 """What all baselines of histories share: settings, probabilities, and ranks that these leave as they are."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 import torch
 
@@ -10,6 +13,7 @@ from contextual_bert.baselines import TIFUKNN, UPCF, GPTopFreq, GTopFreq, Histor
 from contextual_bert.baselines.purchases import Purchases
 from contextual_bert.context import History
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.set_ranks import SetRanks
 from tests.unit.baselines.histories import LAYOUT, encoded, observed
 
 EVERY = (GTopFreq, PTopFreq, GPTopFreq, TIFUKNN, UPCF)
@@ -123,3 +127,49 @@ def test_a_batch_without_the_history_is_refused() -> None:
 def test_nothing_to_count_is_an_error() -> None:
     with pytest.raises(DataError, match="nothing to count"):
         GTopFreq(9, layout=LAYOUT).fit(observed([[[3]]], [[]]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "settings", "expected"),
+    [
+        (GTopFreq, {"counts_sets": False}, (0.0775, 0.0846, 0.2381)),
+        # Ties are expectations here, and .1130, .1034 and .3652 where the first items of the file come first.
+        (PTopFreq, {}, (0.1163, 0.1001, 0.3769)),
+        (GPTopFreq, {"counts_sets": False, "popularity_weight": 0.9}, (0.1444, 0.1235, 0.4427)),
+        (
+            TIFUKNN,
+            {"num_neighbours": 900, "own_weight": 0.3, "num_groups": 7, "group_decay": 0.9, "within_decay": 1.0},
+            (0.1580, 0.1324, 0.4563),
+        ),
+        (UPCF, {"recency": 1, "asymmetry": 0.75, "locality": 3}, (0.1538, 0.1184, 0.4283)),
+    ],
+)
+def test_the_figures_of_ta_feng(kind: Any, settings: dict[str, Any], expected: tuple[float, ...]) -> None:
+    """Recall@10, NDCG@10 and PHR@10 of the validation part, measured beside the benchmark's own code."""
+    folder = os.environ.get("CONTEXTUAL_BERT_DATA")
+    if folder is None or not (Path(folder) / "tafeng" / "next_basket.parquet").is_file():
+        pytest.skip("CONTEXTUAL_BERT_DATA names no folder of data sets")
+    rows = parquet.read_table(Path(folder) / "tafeng" / "next_basket.parquet").to_pylist()
+    parts = {part: [row for row in rows if row["part"] == part] for part in ("train", "validation")}
+    histories: Any = {
+        part: [[[item + 3 for item in basket] for basket in row["baskets"]] for row in own]
+        for part, own in parts.items()
+    }
+    model = kind(11_997 + 3, layout=LAYOUT)
+    model.settings = {"counts_sets": False, **settings}
+    pool = Purchases.of(encoded(histories["train"]), num_reserved=3)
+    model.popularity = model._shares(pool.counts(model.vocab_size))
+    model.learn(pool)
+    sets = [(row, item + 3) for row, each in enumerate(parts["validation"]) for item in each["next_basket"]]
+    set_of, items = np.array(sets).T
+    preferences = model.preferences(Purchases.of(encoded(histories["validation"]), num_reserved=3))
+    found = []
+    for rows_of_block in np.array_split(np.arange(len(sets)), 50):
+        own = preferences[set_of[rows_of_block], items[rows_of_block]][:, None]
+        every = preferences[set_of[rows_of_block], 3:]
+        found.append(((every > own).sum(axis=1), (every == own).sum(axis=1)))
+    better, tied = (np.concatenate(column) for column in zip(*found, strict=True))
+    ranks = SetRanks.of(set_of, better, tied, np.bincount(set_of))
+    measured = [float(measure(10).mean()) for measure in (ranks.recall, ranks.ndcg, ranks.hit_rate)]
+    assert measured == pytest.approx(expected, abs=0.003)

@@ -117,3 +117,34 @@ def test_without_a_history_the_baselines_say_so(baskets: Path, tmp_path: Path) -
     recipe = recipe_for(baskets, "tifu_knn", exclude=("before",))
     with pytest.raises(ConfigurationError, match=r"conditioning='tifu_knn'.*no columns of .* are a history"):
         run(recipe, tmp_path / "run")
+
+
+def test_a_customer_with_several_rows_is_counted_once(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    rows = []
+    for number in range(60):
+        bought = [[f"p{each}" for each in generator.choice(25, 3, replace=False)] for _ in range(5)]
+        part = "train" if number < 40 else "validation"
+        for place in range(1 if part == "train" else 4, 5):
+            rows.append(
+                {
+                    "items": bought[place],
+                    "before": bought[:place],
+                    "customer": f"c{number}",
+                    "place": place,
+                    "part": part,
+                }
+            )
+    whole, last = tmp_path / "whole.parquet", tmp_path / "last.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), whole)
+    parquet.write_table(pa.Table.from_pylist([row for row in rows if row["place"] == 4]), last)
+    for conditioning in ("g_top_freq", "tifu_knn"):
+        found = [
+            run(
+                recipe_for(path, conditioning, customer="customer", exclude=("place",)),
+                tmp_path / f"{name}-{conditioning}",
+            )
+            for name, path in (("whole", whole), ("last", last))
+        ]
+        own, other = ({key: value for key, value in each.metrics.items() if "novelty" not in key} for each in found)
+        assert own == other

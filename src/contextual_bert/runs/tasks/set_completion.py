@@ -15,6 +15,7 @@ from transformers import TrainerCallback
 
 from contextual_bert.baselines import HistoryBaseline, ItemKNN, ItemPopularity
 from contextual_bert.baselines.names import SET_BASELINES
+from contextual_bert.baselines.purchases import longest_histories
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.context.kinds.history import history_items
@@ -281,6 +282,16 @@ class SetCompletionTask(CountedTask):
         if training is None:
             return {}
         return {FREQUENCY_FEATURE: item_frequencies(training, dataset, index, scored.position)}
+
+    def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
+        """Count what a baseline counts; of customers with several rows a history is counted once."""
+        customers = self.customers("train")
+        if not isinstance(model, HistoryBaseline) or customers is None:
+            return super().fit(recipe, model)
+        training, validation = self.datasets["train"], self.datasets.get("validation")
+        rows = longest_histories(training.context[model.history], customers)
+        asked = self.observations(validation) if validation is not None else None
+        return model.fit(self.observations(training.subset(rows)), asked)
 
     def observations(self, dataset: SequenceDataset) -> Observations:
         """Return the items of the sets as classes."""
