@@ -3,7 +3,8 @@
 Counted, not trained: a few numbers are chosen on validation.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,14 +21,16 @@ from contextual_bert.context.kinds.feature import MISSING, MULTI_MISSING
 from contextual_bert.item_features import ItemAttributes, ItemLayout
 
 MAX_PARTNERS = 1000  # of an item, those that it comes with most, are kept
-NUM_NEIGHBOURS = (1, 4, 16, 64)  # among which the number of neighbours of a new item is chosen
+NUM_NEIGHBOURS = (2, 4, 8, 16, 64)  # among which the number of neighbours of an item is chosen
 TEMPERATURES = (0.03, 0.1, 0.3)  # among which that of their weights is chosen
 USUAL = (16, 0.1)  # number and temperature where nothing can be chosen
+DOUBTS = (0.0, 10.0, 30.0, 100.0, 300.0)  # among which c is chosen, in sets
+FEWEST_WEIGHED, MOST_WEIGHED = 30, 2000  # known items whose likeness says how much each feature counts
 ADVANTAGES = (-12.0, 4.0)  # the range of a new item's advantage over its neighbours, in nats
 BLOCK_ELEMENTS = 2**22  # of a matrix that is made for some items at a time
 FITTED_ELEMENTS, FEWEST_FITTED = 2**22, 1000  # scores by which numbers are chosen, and masked items at least
 EVERY = 5  # so many known items have one among them that stands for a new one
-SCALES = (1.0, 0.4, 0.15, 0.06, 0.02)  # among which e is chosen, in mean similarities of what comes together
+SCALES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)  # among which e is chosen, in mean similarities of partners
 MAX_STEPS, TOLERANCE = 25, 1e-3  # of the optimiser, for each scale; nats, and changes of two weights
 
 
@@ -45,6 +48,12 @@ class WeightedItems(NamedTuple):
         """Return no items for each."""
         return cls(torch.zeros(num_items, 1, dtype=torch.int64), torch.zeros(num_items, 1))
 
+    def matrix(self) -> Any:
+        """Return them as a sparse matrix: (items, items)."""
+        rows, places = (self.weights > 0).nonzero(as_tuple=True)
+        entries = (self.weights[rows, places].numpy(), (rows.numpy(), self.ids[rows, places].numpy()))
+        return sparse.csr_array(entries, shape=(len(self.ids), len(self.ids)))
+
     def of(self, items: Tensor) -> "WeightedItems":
         """Return those of some items."""
         return WeightedItems(self.ids[items], self.weights[items])
@@ -60,15 +69,19 @@ class ItemKNN(nn.Module):
     """Predicts the masked item by how often the visible items come with it, and by its popularity.
 
     Formula:
-        logits_w = b log p_w + g sum over the visible items v of log(1 + s_wv / e);  s_wv = C_wv / sqrt(n_w n_v);
-        of a new item u s_uv = sum over its neighbours w of a_uw s_wv, p_u = sum of a_uw p_w, and its logit is higher
-        by d; a_uw = softmax over the k nearest w of (f_u . f_w / t);  without visible items b = 1
+        logits_w = b log p_w + g sum over the visible items v of log(1 + t_wv / e);  T = B S B^T;
+        S_wv = C_wv / sqrt(n_w n_v);  B_wx = [w = x] (1 - l_w) + l_w a_wx;  l_w = c / (c + n_w),
+        of a new item 1, of one without neighbours 0;
+        a_wx = softmax over the k known items x nearest to w of (sum over features f of m_f (w_f . x_f) / t);
+        of a new item p_u = sum of a_uw p_w, and its logit is higher by d;  without visible items b = 1
 
     Symbols:
         C_wv sets of the training that hold w and v, 0 for w = v; n_w those that hold w; p the shares of ``ShareModel``;
-        f_w the features of w, each scaled to length 1 and divided by the root of their number; b, g, e, k, t, d are
-        chosen. k and t rank some known items as if they were new. These stand for new ones when d is chosen, where
-        validation asks for none. A new item that is visible comes with what its neighbours come with.
+        w_f feature f of w, of length 1. So an item comes with what it was seen with, and with what its neighbours were
+        seen with; the fewer sets hold it, the more its neighbours count, and a new item has nothing else. Without
+        features B is the identity. m is chosen so that known items are near that come with the same (least squares, no
+        weight negative, their sum 1); b, g, e, k, t, c, d are chosen on validation: k and t rank some known items as if
+        they were new, which stand for new ones also when d is chosen, where validation asks for none.
 
     Shapes:
         input_ids and labels (batch, length), labels -100 where nothing is asked; scores (masked,).
@@ -85,7 +98,7 @@ class ItemKNN(nn.Module):
 
     Reference:
         Sarwar et al. (2001), "Item-based Collaborative Filtering Recommendation Algorithms": cosine similarity. The
-        neighbours of new items are those of content-based filtering.
+        neighbours by features are those of content-based filtering.
 
     Example:
         >>> knn = ItemKNN(7)
@@ -112,7 +125,8 @@ class ItemKNN(nn.Module):
         )
         self.log_shares, self.advantages = torch.zeros(vocab_size), torch.zeros(vocab_size)
         self.new_ids = torch.zeros(0, dtype=torch.int64)
-        self.partners = self.neighbours = WeightedItems.none(vocab_size)
+        self.partners = WeightedItems.none(vocab_size)  # as they are used; those that were counted are ``_counted``
+        self._counted: tuple[WeightedItems, Tensor] | None = None
         self.nearest: WeightedItems | None = None
         self.settings: dict[str, float] = {}
 
@@ -153,28 +167,59 @@ class ItemKNN(nn.Module):
         if validation is not None and self.attributes is not None:  # new items have the shares of their neighbours
             validation = _where(validation, is_known[validation.targets])
         self.shares.fit(training, validation, is_without_visible=self.softmax_over == "candidates")
-        self.partners = _partners(membership)
+        self._counted = (_partners(membership), torch.from_numpy(membership.sum(axis=0)).float())
         self.new_ids = self.num_reserved + (~is_known[self.num_reserved :]).nonzero().flatten()
-        is_needed = self.attributes is not None and len(self.new_ids) > 0
-        self.nearest = _nearest(cast(ItemAttributes, self.attributes), is_known) if is_needed else None
+        self.feature_weights: dict[str, float] = {}
+        self.nearest = None
+        if self.attributes is not None:
+            parts = _of_length_one(self.attributes)
+            weights = _weights_of_features(parts, self._counted[0], is_known)
+            names = [feature.name for feature in self.attributes.layout.features]
+            self.feature_weights = {f"weight_of_{name}": weight for name, weight in zip(names, weights, strict=True)}
+            self.nearest = _nearest(parts, weights, is_known)
         self._take({})
 
     def _take(self, chosen: Mapping[str, float]) -> None:
         """Take the numbers that were chosen, and the usual ones for the others."""
         self.settings = {"popularity_weight": 1.0, "score_weight": 1.0, "score_scale": 1.0}
         if self.nearest is not None:
-            self.settings |= {"num_neighbours": USUAL[0], "temperature": USUAL[1], "advantage_of_new": 0.0}
+            usual = {"num_neighbours": USUAL[0], "temperature": USUAL[1], "num_doubted_sets": 0.0}
+            self.settings |= {**self.feature_weights, **usual, "advantage_of_new": 0.0}
         self.settings |= chosen
         self.log_shares, self.advantages = self.shares.log_shares.clone(), torch.zeros(len(self.log_shares))
         self.log_shares[: self.num_reserved] = 0.0  # no items, and no numbers to count with
-        new = self.new_ids
+        self.partners = self._smoothed(self.settings.get("num_doubted_sets", 0.0))
         if self.nearest is None:
             return
-        number, temperature = int(self.settings["num_neighbours"]), self.settings["temperature"]
-        self.neighbours = self.nearest.of(new).weighted(number, temperature)
-        self.log_shares[new] = _shares_of_neighbours(self.neighbours, self.log_shares, self.log_shares[new])
+        new, neighbours = self.new_ids, self._neighbours()
+        self.log_shares[new] = _shares_of_neighbours(neighbours.of(new), self.log_shares, self.log_shares[new])
         self.advantages[new] = self.settings["advantage_of_new"]
-        self.partners = _with_rows(self.partners, new, self.neighbours)
+
+    def _neighbours(self) -> WeightedItems:
+        """Return the neighbours of each item, with the shares a."""
+        nearest = cast(WeightedItems, self.nearest)
+        return nearest.weighted(int(self.settings["num_neighbours"]), self.settings["temperature"])
+
+    def _smoothed(
+        self, num_doubted: float, stand_ins: Tensor | None = None, rows: Tensor | None = None
+    ) -> WeightedItems:
+        """Return what each item comes with, given that and what its neighbours come with: the largest of T.
+
+        Args:
+            num_doubted: c.
+            stand_ins: known items that are known by their neighbours alone.
+            rows: items whose partners are asked for; others have none. None: all.
+        """
+        partners, counts = cast("tuple[WeightedItems, Tensor]", self._counted)
+        if self.nearest is None:
+            return partners
+        neighbours = self._neighbours()
+        doubt = torch.where(counts > 0, num_doubted / (num_doubted + counts).clamp(min=1e-9), 1.0)
+        doubt = torch.where(neighbours.weights.sum(dim=1) > 0, doubt, 0.0)  # who has none goes by its own counts
+        if stand_ins is not None:
+            doubt[stand_ins] = 1.0
+        mixed = sparse.diags_array(doubt.numpy()) @ neighbours.matrix() + sparse.diags_array(1 - doubt.numpy())
+        return _mixed(sparse.csr_array(mixed), partners.matrix(), rows)
 
     def _chosen(self, asked: Observations) -> dict[str, float]:
         """Return the numbers that are best for masked items of these sets."""
@@ -183,54 +228,81 @@ class ItemKNN(nn.Module):
         is_asked = ~is_new[examples.targets]
         if not bool(is_asked.any()):
             return {}
-        targets, of_known = examples.targets[is_asked], (allowed & ~is_new)[is_asked]
-        unit = float(self.partners.weights.sum() / (self.partners.weights > 0).sum().clamp(min=1)) or 1.0
+        of_known = examples.of_rows(is_asked), (allowed & ~is_new)[is_asked]
+        chosen = self._chosen_of_known(*of_known)
+        if self.nearest is None:
+            return chosen
+        self._take(chosen)
+        chosen |= self._chosen_neighbours(examples, allowed)
+        for doubts, scales in ((DOUBTS, ()), ((), SCALES)):  # one after the other: each try is a fit
+            self._take(chosen)
+            chosen |= self._chosen_of_known(*of_known, doubts=doubts, scales=scales)
+        self._take(chosen)
+        return chosen | {"advantage_of_new": self._chosen_advantage(examples, allowed)}
+
+    def _chosen_of_known(
+        self, examples: "_Examples", allowed: Tensor, *, doubts: Sequence[float] = (), scales: Sequence[float] = SCALES
+    ) -> dict[str, float]:
+        """Return the weights, the scale and the doubt that are best for known items; without any the present one."""
+        counted = cast("tuple[WeightedItems, Tensor]", self._counted)[0].weights
+        unit = float(counted.sum() / (counted > 0).sum().clamp(min=1)) or 1.0
         found: list[tuple[float, dict[str, float]]] = []
-        for scale in SCALES:
-            evidence = _evidence(examples.input_ids[is_asked], self.partners, scale * unit)
-            for weights in (_fitted(evidence, self.log_shares, targets, of_known), (1.0, 0.0)):
-                loss = _mean_loss(_logits(evidence, self.log_shares, *weights), targets, of_known)
-                numbers = {"popularity_weight": weights[0], "score_weight": weights[1], "score_scale": scale * unit}
-                found.append((loss, numbers))
-        chosen = min(found, key=lambda each: each[0])[1]
-        return chosen | self._chosen_of_new(examples, allowed, chosen) if self.nearest is not None else chosen
+        for doubt in doubts or (self.settings.get("num_doubted_sets", 0.0),):
+            partners = self._smoothed(doubt, rows=examples.input_ids.unique())
+            for scale in [unit * each for each in scales] or [self.settings["score_scale"]]:
+                evidence = _evidence(examples.input_ids, partners, scale)
+                for weights in (_fitted(evidence, self.log_shares, examples.targets, allowed), (1.0, 0.0)):
+                    loss = _mean_loss(_logits(evidence, self.log_shares, *weights), examples.targets, allowed)
+                    numbers = {"popularity_weight": weights[0], "score_weight": weights[1], "score_scale": scale}
+                    found.append((loss, {**numbers, "num_doubted_sets": doubt}))
+        best = min(found, key=lambda each: each[0])[1]
+        return {name: best[name] for name in best if name in self.settings}
 
-    def _chosen_of_new(self, examples: "_Examples", allowed: Tensor, chosen: Mapping[str, float]) -> dict[str, float]:
-        """Return the numbers of new items that are best, given those of the known ones."""
-        nearest, is_new = cast(WeightedItems, self.nearest), self._among(self.new_ids)
-        stand_ins = torch.arange(self.num_reserved, len(is_new))
-        stand_ins = stand_ins[(stand_ins % EVERY == 0) & ~is_new[stand_ins]]
+    def _chosen_neighbours(self, examples: "_Examples", allowed: Tensor) -> dict[str, float]:
+        """Return the number and the temperature of neighbours that rank known items best as if they were new."""
+        stand_ins = self._stand_ins()
         is_stand_in = self._among(stand_ins)
-        weights = chosen["popularity_weight"], chosen["score_weight"]
+        asks = is_stand_in[examples.targets]
+        if not bool(asks.any()):
+            return {}
+        kept, found = self.settings, list[tuple[float, dict[str, float]]]()
+        for number, temperature in itertools.product(NUM_NEIGHBOURS, TEMPERATURES):
+            numbers = {"num_neighbours": float(number), "temperature": temperature}
+            self.settings = kept | numbers
+            logits = self._logits_of_stand_ins(examples.input_ids[asks], stand_ins)
+            loss = _mean_loss(logits, examples.targets[asks], (allowed & is_stand_in)[asks])
+            found.append((loss, numbers))
+        self.settings = kept
+        return min(found, key=lambda each: each[0])[1]
 
-        def logits(items: Tensor, setting: tuple[int, float], chosen_rows: Tensor) -> Tensor:
-            """Return the logits where these items are known by their neighbours."""
-            neighbours, log_shares = nearest.of(items).weighted(*setting), self.shares.log_shares.clone()
-            log_shares[: self.num_reserved] = 0.0
-            log_shares[items] = _shares_of_neighbours(neighbours, log_shares, log_shares[items])
-            input_ids = examples.input_ids[chosen_rows]
-            evidence = _evidence(input_ids, self.partners, chosen["score_scale"], (items, neighbours))
-            return _logits(evidence, log_shares, *weights)
-
-        setting, asks_stand_in = USUAL, is_stand_in[examples.targets]
-        if bool(asks_stand_in.any()):
-            targets, among = examples.targets[asks_stand_in], (allowed & is_stand_in)[asks_stand_in]
-            setting = min(
-                ((number, temperature) for number in NUM_NEIGHBOURS for temperature in TEMPERATURES),
-                key=lambda each: _mean_loss(logits(stand_ins, each, asks_stand_in), targets, among),
-            )
-        if bool(is_new[examples.targets].any()):
-            items, is_one = self.new_ids, is_new
+    def _chosen_advantage(self, examples: "_Examples", allowed: Tensor) -> float:
+        """Return d: how much higher new items are ranked, or known ones that stand for them."""
+        items = self.new_ids
+        if bool(self._among(items)[examples.targets].any()):
+            logits = self.logits(examples.input_ids)
         else:
-            items, is_one, allowed = stand_ins, is_stand_in, allowed & ~is_new
-        found = logits(items, setting, torch.ones(len(allowed), dtype=torch.bool))
+            allowed, items = allowed & ~self._among(items), self._stand_ins()
+            logits = self._logits_of_stand_ins(examples.input_ids, items)
+        is_one = self._among(items)
 
         def loss(advantage: float) -> float:
-            return _mean_loss(found + advantage * is_one, examples.targets, allowed)
+            return _mean_loss(logits + advantage * is_one, examples.targets, allowed)
 
         best = scipy.optimize.minimize_scalar(loss, bounds=ADVANTAGES, method="bounded", options={"xatol": 0.05})
-        advantage = float(best.x) if best.fun < loss(0.0) else 0.0
-        return {"num_neighbours": setting[0], "temperature": setting[1], "advantage_of_new": advantage}
+        return float(best.x) if best.fun < loss(0.0) else 0.0
+
+    def _stand_ins(self) -> Tensor:
+        """Return the known items that stand for new ones."""
+        found = torch.arange(self.num_reserved, len(self.log_shares))
+        return found[(found % EVERY == 0) & ~self._among(self.new_ids)[found]]
+
+    def _logits_of_stand_ins(self, input_ids: Tensor, stand_ins: Tensor) -> Tensor:
+        """Return the logits where these known items are known by their neighbours alone."""
+        neighbours, log_shares = self._neighbours().of(stand_ins), self.log_shares.clone()
+        log_shares[stand_ins] = _shares_of_neighbours(neighbours, log_shares, log_shares[stand_ins])
+        partners = self._smoothed(self.settings["num_doubted_sets"], stand_ins, input_ids.unique())
+        evidence = _evidence(input_ids, partners, self.settings["score_scale"])
+        return _logits(evidence, log_shares, self.settings["popularity_weight"], self.settings["score_weight"])
 
     def _among(self, items: Tensor) -> Tensor:
         """Return True for each of these items: (vocabulary,)."""
@@ -240,8 +312,7 @@ class ItemKNN(nn.Module):
 
     def logits(self, input_ids: Tensor) -> Tensor:
         """Return the logits of each set: (batch, vocabulary)."""
-        of_new = (self.new_ids, self.neighbours) if self.nearest is not None else None
-        evidence = _evidence(input_ids, self.partners, self.settings["score_scale"], of_new)
+        evidence = _evidence(input_ids, self.partners, self.settings["score_scale"])
         weights = self.settings["popularity_weight"], self.settings["score_weight"]
         logits = _logits(evidence, self.log_shares, *weights) + self.advantages
         logits[:, : self.num_reserved] = -torch.inf
@@ -295,6 +366,10 @@ class _Examples(NamedTuple):
         input_ids = sets[row[chosen]]
         input_ids[torch.arange(len(chosen)), place[chosen]] = MASK_ID
         return cls(input_ids, asked.targets[chosen], vocab_size)
+
+    def of_rows(self, is_chosen: Tensor) -> "_Examples":
+        """Return some of the examples."""
+        return _Examples(self.input_ids[is_chosen], self.targets[is_chosen], self.vocab_size)
 
     def allowed(self, softmax_over: SoftmaxOver, num_reserved: int) -> Tensor:
         """Return which items each masked position can hold: (n, vocabulary)."""
@@ -352,22 +427,64 @@ def _joined(blocks: list[WeightedItems]) -> WeightedItems:
     return WeightedItems(ids, weights)
 
 
-def _with_rows(partners: WeightedItems, items: Tensor, neighbours: WeightedItems) -> WeightedItems:
-    """Return the partners with those of new items, which come with what their neighbours come with."""
-    blocks: list[WeightedItems] = []
-    for chosen in torch.arange(len(items)).split(max(1, BLOCK_ELEMENTS // len(partners.ids))):
-        blocks.append(_largest(_mixed(neighbours.of(chosen), partners)))
-    new = _joined(blocks)
-    width = max(new.ids.shape[1], partners.ids.shape[1])
-    whole = WeightedItems(*(functional.pad(each, (0, width - each.shape[1])) for each in partners))
-    whole.ids[items] = functional.pad(new.ids, (0, width - new.ids.shape[1]))
-    whole.weights[items] = functional.pad(new.weights, (0, width - new.weights.shape[1]))
+def _mixed(mixed: Any, partners: Any, rows: Tensor | None) -> WeightedItems:
+    """Return the largest of B S B^T, 0 on its diagonal, for these rows; the others have none.
+
+    Args:
+        mixed: B, sparse.
+        partners: S, sparse.
+        rows: None: all.
+    """
+    num_items = mixed.shape[0]
+    asked = torch.arange(num_items) if rows is None else rows
+    transposed, blocks = sparse.csr_array(mixed.T), list[WeightedItems]()
+    for chosen in asked.split(max(1, BLOCK_ELEMENTS // num_items)):
+        block = torch.from_numpy((mixed[chosen.numpy()] @ partners @ transposed).toarray().astype(np.float32))
+        block[torch.arange(len(chosen)), chosen] = 0.0
+        blocks.append(_largest(block))
+    found = _joined(blocks)
+    if rows is None:
+        return found
+    whole = WeightedItems(*(torch.zeros(num_items, each.shape[1], dtype=each.dtype) for each in found))
+    whole.ids[rows], whole.weights[rows] = found.ids, found.weights
     return whole
 
 
-def _nearest(attributes: ItemAttributes, is_known: Tensor) -> WeightedItems:
+def _weights_of_features(parts: Sequence[Tensor], partners: WeightedItems, is_known: Tensor) -> list[float]:
+    """Return how much each feature counts: the least squares by which likeness says who comes with the same, or alike.
+
+    Args:
+        parts: each feature of all items, of length 1.
+        partners: what each item comes with.
+        is_known: items that are in training.
+    """
+    equal = [1 / len(parts)] * len(parts)
+    known = is_known.nonzero().flatten()
+    if len(known) < FEWEST_WEIGHED or len(parts) == 1:
+        return equal
+    frequent = (partners.weights[known] > 0).sum(dim=1).argsort(descending=True, stable=True)[:MOST_WEIGHED]
+    chosen = known[frequent].sort().values
+    profiles = torch.from_numpy(partners.matrix()[chosen.numpy()][:, chosen.numpy()].toarray()).float()
+    unit = float(profiles.sum() / (profiles > 0).sum().clamp(min=1)) or 1.0
+    profiles = (profiles / (SCALES[-1] * unit)).log1p()
+    profiles = functional.normalize(profiles - profiles.mean(dim=0), dim=1)
+    pairs = torch.triu_indices(len(chosen), len(chosen), 1)
+
+    def of_pairs(rows: Tensor) -> Tensor:
+        return (rows @ rows.T)[pairs[0], pairs[1]]
+
+    likeness = torch.stack([*(of_pairs(part[chosen]) for part in parts), torch.ones(pairs.shape[1])], dim=1).double()
+    products, aims = likeness.T @ likeness, likeness.T @ of_pairs(profiles).double()
+    root = torch.linalg.cholesky(products + 1e-6 * products.diagonal().mean() * torch.eye(len(products)))
+    aims = torch.linalg.solve_triangular(root, aims[:, None], upper=False)[:, 0]
+    bounds = ([0.0] * len(parts) + [-np.inf], np.inf)
+    weights = scipy.optimize.lsq_linear(root.T.numpy(), aims.numpy(), bounds=bounds).x[:-1]
+    return (weights / weights.sum()).tolist() if weights.sum() > 0 else equal
+
+
+def _nearest(parts: Sequence[Tensor], weights: Sequence[float], is_known: Tensor) -> WeightedItems:
     """Return the known items that each is nearest to by its features, never itself, and how near: 0 for no more."""
-    lengths = _of_length_one(attributes)
+    lengths = torch.cat([part * weight**0.5 for part, weight in zip(parts, weights, strict=True)], dim=1)
     known = is_known.nonzero().flatten()
     of_known, size = lengths[known].T.contiguous(), max(1, BLOCK_ELEMENTS // max(1, len(known)))
     blocks: list[WeightedItems] = []
@@ -379,35 +496,20 @@ def _nearest(attributes: ItemAttributes, is_known: Tensor) -> WeightedItems:
     return _joined(blocks)
 
 
-def _of_length_one(attributes: ItemAttributes) -> Tensor:
-    """Return the features of all items, each of length 1 / root of their number: (vocabulary, values + components).
-
-    What is missing is like nothing.
+def _of_length_one(attributes: ItemAttributes) -> list[Tensor]:
+    """Return each feature of all items, of length 1: (vocabulary, values or components) each. What is missing is like
+    nothing.
     """
     layout, dense = attributes.layout, attributes.dense()
     values, *vectors = dense.split([layout.num_values, *(each.vector_size for each in layout.vectors)], dim=1)
-    parts = [*vectors]
+    parts, given = list[Tensor](), iter(vectors)
     for feature, start, stop in zip(layout.features, layout.starts[:-1], layout.starts[1:], strict=True):
-        if feature.form != "vector":
+        if feature.form == "vector":
+            parts.append(next(given))
+        else:
             missing = MISSING if feature.form == "id" else MULTI_MISSING
             parts.append(values[:, start + missing + 1 : stop])
-    parts = [functional.normalize(part, dim=1) for part in parts]
-    return torch.cat(parts, dim=1) / len(parts) ** 0.5
-
-
-def _mixed(items: WeightedItems, partners: WeightedItems) -> Tensor:
-    """Return the weighted sums of the rows of ``partners``: (rows, items)."""
-    sums = torch.zeros(len(items.ids), len(partners.ids))
-    for ids, weights in zip(items.ids.T, items.weights.T, strict=True):
-        sums.scatter_add_(1, partners.ids[ids], partners.weights[ids] * weights[:, None])
-    return sums
-
-
-def _sums_of_neighbours(neighbours: WeightedItems, sums: Tensor) -> Tensor:
-    """Return for each set the weighted sums of what the neighbours of each item have: (batch, items)."""
-    return functional.embedding_bag(
-        neighbours.ids, sums.T.contiguous(), per_sample_weights=neighbours.weights, mode="sum"
-    ).T
+    return [functional.normalize(part, dim=1) for part in parts]
 
 
 def _shares_of_neighbours(neighbours: WeightedItems, log_shares: Tensor, own: Tensor) -> Tensor:
@@ -416,32 +518,27 @@ def _shares_of_neighbours(neighbours: WeightedItems, log_shares: Tensor, own: Te
     return torch.where(shares > 0, shares.log(), own)
 
 
-def _evidence(
-    input_ids: Tensor, partners: WeightedItems, scale: float, of_new: tuple[Tensor, WeightedItems] | None = None
-) -> Tensor:
-    """Return the sum over the visible items of log(1 + s / e): (batch, items).
+def _evidence(input_ids: Tensor, partners: WeightedItems, scale: float) -> Tensor:
+    """Return the sum over the visible items of log(1 + t / e): (batch, items).
 
     Args:
         input_ids: the sets.
         partners: what each item comes with.
         scale: e.
-        of_new: items that are known by their neighbours, and these.
     """
     total = torch.zeros(len(input_ids), len(partners.ids))
-    of_items = torch.zeros(len(input_ids), len(of_new[0]) if of_new is not None else 0)
+    terms = (partners.weights / scale).log1p()
     for ids in input_ids.T:
-        places, weights = partners.ids[ids], partners.weights[ids]
-        total.scatter_add_(1, places, (weights / scale).log1p())
-        if of_new is not None:
-            row = torch.zeros(total.shape).scatter_add_(1, places, weights)
-            of_items += (_sums_of_neighbours(of_new[1], row) / scale).log1p()
-    if of_new is not None:
-        total[:, of_new[0]] = of_items
+        total.scatter_add_(1, partners.ids[ids], terms[ids])
     return total
 
 
 def _fitted(evidence: Tensor, log_shares: Tensor, targets: Tensor, allowed: Tensor) -> tuple[float, float]:
     """Return the weights b and g of the least cross-entropy, which is convex in them."""
+    tells = (evidence > 0).any(dim=1)  # where there is none, no weight changes anything
+    if not bool(tells.any()):
+        return 1.0, 0.0
+    evidence, targets, is_none = evidence[tells], targets[tells], ~allowed[tells]
     weights = torch.ones(2, requires_grad=True)
     optimiser = torch.optim.LBFGS(
         [weights],
@@ -453,7 +550,7 @@ def _fitted(evidence: Tensor, log_shares: Tensor, targets: Tensor, allowed: Tens
 
     def closure() -> Tensor:
         optimiser.zero_grad()
-        logits = _logits(evidence, log_shares, weights[0], weights[1]).masked_fill(~allowed, -torch.inf)
+        logits = (weights[0] * log_shares + weights[1] * evidence).masked_fill(is_none, -torch.inf)
         loss = functional.cross_entropy(logits, targets)
         loss.backward()
         return loss

@@ -184,3 +184,49 @@ def test_there_must_be_something_to_count_and_to_ask() -> None:
     knn.fit(observed(*SETS))
     with pytest.raises(ConfigurationError, match="Scoring needs labels"):
         knn.score_masked(torch.tensor([[3, 1]]))
+
+
+GROUPS, SIZE_OF_GROUP = 8, 6
+
+
+def shop_of_groups(seed: int) -> tuple[ItemKNN, Observations, Observations, Observations]:
+    """Sets of two items of one group; a feature says the group, another one nothing. The last item of each is new."""
+    generator = torch.Generator().manual_seed(seed)
+    group, other = (FeatureLayout(name, "categorical", 2 + GROUPS, 0, 8) for name in ("group", "other"))
+    num_items = GROUPS * SIZE_OF_GROUP
+    groups, others = torch.arange(num_items) % GROUPS, torch.randint(0, GROUPS, (num_items,), generator=generator)
+    is_new = torch.arange(num_items) >= num_items - GROUPS
+    knn = ItemKNN(3 + num_items, item_layout=ItemLayout((group, other), num_places=2), softmax_over="candidates")
+    assert knn.attributes is not None
+    knn.attributes.fill(encode_items((group, other), {"group": 2 + groups, "other": 2 + others}), is_new=is_new)
+
+    def drawn(number: int, places: int) -> Observations:
+        sets = [3 + torch.randperm(places, generator=generator)[:2] * GROUPS + row % GROUPS for row in range(number)]
+        return observed(*(tuple(each.tolist()) for each in sets))
+
+    return knn, drawn(160, SIZE_OF_GROUP - 1), drawn(160, SIZE_OF_GROUP), drawn(400, SIZE_OF_GROUP)
+
+
+def test_known_items_are_smoothed_so_that_new_ones_are_ranked_as_they_deserve() -> None:
+    knn, training, validation, asked = shop_of_groups(seed=0)
+    settings = knn.fit(training, validation)
+    assert settings["weight_of_group"] > 0.9
+    assert settings["num_doubted_sets"] > 0
+    pairs_of_new = asked.targets.view(-1, 2)[asked.targets[1::2] >= 3 + GROUPS * (SIZE_OF_GROUP - 1)]
+    asked_for_new = observed(*(tuple(each) for each in pairs_of_new.tolist()))
+    best = math.log(SIZE_OF_GROUP - 1)  # one group, and nothing else to tell
+    assert nats(knn, asked) < best + 0.05
+    assert nats(knn, asked_for_new) < best + 0.1
+    knn._take({**settings, "num_doubted_sets": 0.0})
+    assert nats(knn, asked) > best + 1.0
+
+
+def test_the_fewer_sets_hold_an_item_the_more_its_neighbours_count() -> None:
+    knn = counted(with_features=True)
+    knn.fit(observed(*SETS))
+    own = similarities(knn, 3)[0]
+    knn._take({"num_doubted_sets": 2.0})
+    mixed = similarities(knn, 3)[0]
+    # 3 is in three sets, 4 in two, and each is the other's only neighbour.
+    torch.testing.assert_close(mixed[4], own[4] * (0.6 * 0.5 + 0.4 * 0.5))
+    torch.testing.assert_close(mixed[5], own[5] * 0.6)  # nothing is like 5, which goes by its own counts
