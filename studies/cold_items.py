@@ -63,13 +63,16 @@ def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Reci
         "features": replace(plain, name="features", task=featured),
         "features_cold": replace(cold, name="features_cold", task=featured),
         "features_cold_mlp": replace(cold, name="features_cold_mlp", task=replace(featured, item_encoder="mlp")),
-        "bag_features_cold": replace(
-            data.row("bag_context"),
-            name="bag_features_cold",
-            task=featured,
-            split=str(folder / "cold-split.json"),
-            **SPLIT_FIELDS,
-        ),
+        **{
+            f"{row}_features_cold": replace(
+                data.row(baseline),
+                name=f"{row}_features_cold",
+                task=featured,
+                split=str(folder / "cold-split.json"),
+                **SPLIT_FIELDS,
+            )
+            for row, baseline in (("bag", "bag_context"), ("item_knn", "item_knn"))
+        },
     }
 
 
