@@ -21,6 +21,9 @@ MANY_SIGHTINGS = 100
 LEAST_DECAY, MOST_DECAY = 0.01, 2.0
 NUM_MASKS = 2
 LEAST_SIZE_FOR_TWO_MASKS = 4  # a smaller set with two masks shows next to nothing
+# Of whole sets, decision 054: more epochs learn who bought what by heart.
+STEPS_PER_EPOCH_OF_WHOLE_SETS, EPOCHS_OF_WHOLE_SETS, FEWEST_STEPS_OF_WHOLE_SETS = 104, 8, 400
+WHOLE_SET_LEARNING_RATE, WHOLE_SET_DECAY = 2e-3, 0.1
 # Of texts: from 200 steps on the 192 reviews of docs/guides/text.md are learned.
 FEWEST_STEPS_OF_TEXTS, MOST_EPOCHS_OF_TEXTS = 200, 100
 
@@ -104,6 +107,32 @@ def set_defaults(
     forgotten = FORGOTTEN_PER_EPOCH * min(max(1.0, math.sqrt(MANY_SIGHTINGS / max(sightings, 1.0))), 2.0)
     settle("weight_decay", min(max(forgotten / (rate * steps), LEAST_DECAY), MOST_DECAY))
     return chosen
+
+
+def whole_set_defaults(num_sets: int, *, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings for models of whole sets that ``given`` lacks.
+
+    Args:
+        num_sets: sets of an epoch, baskets of histories among them.
+        given: fields of ContextualTrainingArguments that the user chose.
+
+    Example:
+        >>> chosen = whole_set_defaults(26_650, given={})
+        >>> chosen["per_device_train_batch_size"], chosen["num_train_epochs"], chosen["learning_rate"]
+        (256, 8, 0.002)
+    """
+    others = _rows_beside(given)
+    wanted = min(max(_power_of_two(num_sets / STEPS_PER_EPOCH_OF_WHOLE_SETS), SMALLEST_BATCH), LARGEST_BATCH)
+    chosen = {
+        "per_device_train_batch_size": max(1, wanted // others),
+        "learning_rate": WHOLE_SET_LEARNING_RATE,
+        "weight_decay": WHOLE_SET_DECAY,
+    }
+    if not _has_steps(given):
+        batch_size = others * given.get("per_device_train_batch_size", chosen["per_device_train_batch_size"])
+        steps = {"usual": EPOCHS_OF_WHOLE_SETS, "fewest_steps": FEWEST_STEPS_OF_WHOLE_SETS, "most": MOST_EPOCHS}
+        chosen["num_train_epochs"] = default_epochs(num_sets, batch_size, **steps)
+    return {name: value for name, value in chosen.items() if name not in given}
 
 
 def text_epochs(num_texts: int, *, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

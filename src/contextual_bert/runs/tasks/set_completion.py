@@ -37,7 +37,7 @@ from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line, single_l
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.unscored import unscored_items
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
-from contextual_bert.training.defaults import BAG_LEARNING_RATE, LEARNING_RATE, set_defaults
+from contextual_bert.training.defaults import BAG_LEARNING_RATE, LEARNING_RATE, set_defaults, whole_set_defaults
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.objectives import WholeSetObjective
 from contextual_bert.training.recipe import Recipe
@@ -190,6 +190,8 @@ class SetCompletionTask(CountedTask):
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings by the number of training sets; a bag has a rate of its own."""
         training = self.datasets["train"]
+        if recipe.set_task.hide == "set" and recipe.conditioning not in SET_BASELINES:
+            return whole_set_defaults(len(self.learned_sets(recipe) or ()), given=recipe.training)
         sizes, num_items = training.sizes, len(training.input_ids.unique())
         default_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
         return set_defaults(
