@@ -112,7 +112,7 @@ def training_lines(recipe: Recipe, ready: PreparedData, *, defaults: Mapping[str
         defaults: settings that the data ask for.
     """
     chosen = arguments_of(recipe, Path(), has_validation="validation" in ready.datasets, defaults=defaults)
-    return lines_on_steps(recipe, chosen, num_rows=len(ready.datasets["train"]))
+    return lines_on_steps(recipe, chosen, num_rows=ready.num_learned_rows(recipe))
 
 
 def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_rows: int) -> list[str]:

@@ -141,6 +141,10 @@ class PreparedData:
             found = {part: self.encoded(part) for part in PARTS}
         return {part: dataset for part, dataset in found.items() if dataset is not None}
 
+    def num_learned_rows(self, recipe: Recipe) -> int:
+        """Return the number of rows that a training of this recipe learns from in an epoch."""
+        return len(self.datasets["train"])
+
     @property
     def evaluated_part(self) -> str | None:
         """The part that the final numbers are of: test, or validation where there is no test; None: all rows train.

@@ -191,7 +191,7 @@ class SetCompletionTask(CountedTask):
         """Return the settings by the number of training sets; a bag has a rate of its own."""
         training = self.datasets["train"]
         if recipe.set_task.hide == "set" and recipe.conditioning not in SET_BASELINES:
-            return whole_set_defaults(len(self.learned_sets(recipe) or ()), given=recipe.training)
+            return whole_set_defaults(self.num_learned_rows(recipe), given=recipe.training)
         sizes, num_items = training.sizes, len(training.input_ids.unique())
         default_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
         return set_defaults(
@@ -248,6 +248,10 @@ class SetCompletionTask(CountedTask):
             return own
         order = task.history_baskets or ("past" if self._has_one_row_each() else "off")
         return own if order == "off" else DrawnBaskets(own, history=names[0], order=order, seed=recipe.seed)
+
+    def num_learned_rows(self, recipe: Recipe) -> int:
+        """Return the number of training sets, and of the baskets that are learned besides."""
+        return len(self.learned_sets(recipe) or ())
 
     def _has_one_row_each(self) -> bool:
         """Whether no customer has two rows in the training part."""

@@ -1,0 +1,113 @@
+"""Whole sets through the commands' way: trained, scored, asked, exported; the history is what is learned."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from contextual_bert import CompletionPipeline
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.runs import evaluate_run, inspect_table, run
+from contextual_bert.runs.run_directory import load_run
+from contextual_bert.training import Recipe, SetCompletion
+
+NUM_ITEMS = 40
+SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4}
+
+
+def shoppers(path: Path, count: int = 500) -> Path:
+    """People who take two of their four favourites each time, and anything else."""
+    rng = np.random.default_rng(0)
+    rows: list[dict[str, Any]] = []
+    for number in range(count):
+        favourites = rng.choice(NUM_ITEMS, 4, replace=False)
+
+        def basket(favourites: Any = favourites) -> list[str]:
+            return [f"p{item}" for item in {*rng.choice(favourites, 2).tolist(), int(rng.integers(NUM_ITEMS))}]
+
+        history = [basket() for _ in range(int(rng.integers(0, 6)))]
+        rows.append({"customer": f"c{number}", "sex": "fm"[number % 2], "history": history, "items": basket()})
+    # An item that only a history has, in ten rows of the training part and more.
+    for row in rows[::3]:
+        row["history"] = [["old-1"], *row["history"]]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole-sets")
+    recipe = Recipe(
+        data=str(shoppers(folder / "sets.parquet")),
+        task=SetCompletion(items="items", hide="set"),
+        customer="customer",
+        model=SIZES,
+        training={"num_train_epochs": 6, "field_dropout": 0.1, "context_dropout": 0.1},
+    )
+    run(recipe, folder / "run", is_quiet=True)
+    return folder / "run"
+
+
+def test_inspect_finds_the_history(trained: Path) -> None:
+    recipe = Recipe(data=str(trained.parent / "sets.parquet"), task=SetCompletion(items="items"), customer="customer")
+    found = inspect_table(recipe)
+    assert found.schema is not None
+    assert {each.name: each.kind for each in found.schema.features}["history"] == "history"
+    assert not any("leak" in fault for fault in found.faults)
+
+
+def test_what_was_had_before_is_proposed_again(trained: Path) -> None:
+    pipeline = CompletionPipeline.from_pretrained(trained)
+    items = ("p3", "p17")
+    before = [[items[0], items[1]], [items[0]], [items[0], "p5"]]
+    with_history, without = (
+        pipeline({"items": ["[MASK]"], "context": {"sex": "f", "history": history}}, top_k=NUM_ITEMS + 1)
+        for history in (before, [])
+    )
+    ranks = [
+        {each["item"]: each["probability"] for each in answer["slots"][0]["candidates"]}
+        for answer in (with_history, without)
+    ]
+    assert next(iter(ranks[0])) == "p3"
+    assert all(ranks[0][item] > 2 * ranks[1][item] for item in items)
+    assert sum(ranks[0].values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_an_item_that_only_histories_have_is_known(trained: Path) -> None:
+    assert "old-1" in CompletionPipeline.from_pretrained(trained).processor.items
+
+
+def test_each_item_of_a_set_is_scored_and_again_the_same(trained: Path) -> None:
+    scores = load_run(trained, name="run").scores
+    test = json.loads((trained / "metrics.json").read_text())["test"]["metrics"]
+    again = evaluate_run(trained, part="test")
+    assert again.scores.log_probability == pytest.approx(scores.log_probability, abs=1e-5)
+    sets = parquet.read_table(trained.parent / "sets.parquet")["items"].to_pylist()
+    counts = {
+        int(row): int(number) for row, number in zip(*np.unique(scores.example_id, return_counts=True), strict=True)
+    }
+    assert counts == {row: len(sets[row]) for row in counts}
+    assert test["cross_entropy_nats"]["value"] == pytest.approx(-scores.log_probability.mean(), abs=1e-6)
+    # Two of four favourites come again: far better than by chance, 1 / 41.
+    assert -scores.log_probability.mean() < 0.97 * np.log(41)
+
+
+def test_baskets_of_histories_are_for_hidden_sets() -> None:
+    with pytest.raises(ConfigurationError, match="hide"):
+        SetCompletion(items="items", history_baskets="any")
+
+
+def test_a_history_that_holds_the_set_is_a_leak(tmp_path: Path) -> None:
+    table = parquet.read_table(shoppers(tmp_path / "sets.parquet"))
+    rows = table.to_pylist()
+    for row in rows:
+        row["history"] = [*row["history"], row["items"]]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "leaking.parquet")
+    recipe = Recipe(data=str(tmp_path / "leaking.parquet"), task=SetCompletion(items="items"), customer="customer")
+    found = inspect_table(recipe)
+    assert any("newest basket of the history 'history' holds the whole set" in fault for fault in found.faults)
+    assert found.schema is not None and "history" not in found.schema.names
