@@ -108,6 +108,7 @@ class Catalogue:
         table = with_stock(with_prices(table, file=file, decimal=reading.decimal), file=file)
         self._rows, self._names, self.file = table, names, file
         self.added_items: tuple[str, ...] = ()
+        self._remarks: tuple[str, ...] = ()
         self._lock = threading.Lock()
         self._align(vocabulary)
         if needs_known and not self.is_known.any():
@@ -135,10 +136,10 @@ class Catalogue:
         self._in_stock = stock(self.table, self.is_known)
         self._attributes: dict[str, Attribute] = {}
 
-    def with_added(self, vocabulary: Vocabulary, items: tuple[str, ...]) -> "Catalogue":
-        """The same catalogue for a vocabulary to which these items of it were added."""
+    def with_added(self, vocabulary: Vocabulary, items: tuple[str, ...], *, remarks: Iterable[str] = ()) -> "Catalogue":
+        """The same catalogue for a vocabulary to which these items of it were added, with remarks on them."""
         found = copy.copy(self)
-        found.added_items, found._lock = items, threading.Lock()
+        found.added_items, found._lock, found._remarks = items, threading.Lock(), tuple(remarks)
         found._align(vocabulary)
         return found
 
@@ -272,7 +273,7 @@ class Catalogue:
                 f"The model does not know {len(self.unknown_items):,} items of the catalogue, which it never proposes: "
                 f"{_some(self.unknown_items)}."
             )
-        return found
+        return [*found, *self._remarks]
 
     def _separator(self, name: str) -> str | None:
         kind = value_type(self.table.column(name).type)

@@ -4,11 +4,12 @@ A run is never changed: what was changed is written to a folder of its own. Not 
 """
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -31,6 +32,7 @@ from contextual_bert.nouns import counted
 from contextual_bert.places import PathPlace
 
 CARD_FILE, RESULT_FILE = "README.md", "metrics.json"
+MOST_LISTED = 5
 COPIED = ("*.json", "*.safetensors", CARD_FILE)
 
 
@@ -65,10 +67,28 @@ class CatalogueChange:
         ]
         if self.kept:
             lines.append(f"{counted(self.kept, 'item')} of the catalogue left as known; update reads the features anew")
-        for feature, values in self.unknown_values:
-            listed = ", ".join(f"{value!r} ({number:,})" for value, number in values[:5])
-            lines.append(f"{feature}: values that no item of the training has, which tell the model nothing: {listed}")
-        return lines or ["nothing to change"]
+        return [*lines, *unknown_value_lines(dict(self.unknown_values))] or ["nothing to change"]
+
+
+def unknown_value_lines(unknown: Mapping[str, Iterable[tuple[str, int]]]) -> list[str]:
+    """Return a sentence a feature on values that the training did not have.
+
+    Args:
+        unknown: feature -> values, and how often.
+
+    Example:
+        >>> unknown_value_lines({"colour": [("mauve", 2)]})
+        ["colour: values that no item of the training has, which tell the model nothing: 'mauve' (2)"]
+    """
+    lines: list[str] = []
+    for feature, values in unknown.items():
+        listed = [f"{value!r} ({number:,})" for value, number in values]
+        more = ", ..." if len(listed) > MOST_LISTED else ""
+        lines.append(
+            f"{feature}: values that no item of the training has, which tell the model nothing: "
+            f"{', '.join(listed[:MOST_LISTED])}{more}"
+        )
+    return lines
 
 
 def with_new_items(
@@ -76,27 +96,39 @@ def with_new_items(
 ) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor, Catalogue]:
     """Return model, processor and catalogue with the items of the catalogue that the model does not know.
 
-    Unchanged where items have no features, or the catalogue lacks their columns.
+    Unchanged where items have no features. Where the catalogue lacks their columns, its notes say so.
 
     Raises:
         DataError: a value of a new item that is none of its feature, with its row.
         ConfigurationError: a new item has a text, and the run's sentence encoder is not where it was.
     """
     schema = processor.features_of_items
-    if schema is None or not shop.unknown_items or not {*schema.read_columns} <= {*shop.rows.column_names}:
+    if schema is None or not shop.unknown_items:
         return model, processor, shop
+    if absent := [name for name in schema.read_columns if name not in shop.rows.column_names]:
+        lacks = f"it lacks {', '.join(absent)}"
+        why = f"Items are known by their features where the catalogue has all the columns of these; {lacks}."
+        return model, processor, shop.with_added(shop.vocabulary, (), remarks=[why])
     texts = recorded_texts(schema, device=model.device)
-    encoded = _encoded(shop, schema, texts, taken=shop.unknown_items)
+    encoded, unknown = _encoded(shop, schema, texts, taken=shop.unknown_items)
     changed, whole = _with_items_of(model, processor, shop, encoded, taken=shop.unknown_items)
-    return changed, whole, shop.with_added(whole.items, shop.unknown_items)
+    told = unknown_value_lines({name: values.items() for name, values in unknown.items()})
+    return changed, whole, shop.with_added(whole.items, shop.unknown_items, remarks=[f"{each}." for each in told])
 
 
 def _encoded(
     shop: Catalogue, schema: ContextSchema, texts: TextVectors | None, *, taken: Sequence[str]
-) -> EncodedContext:
-    """Return the rows of a catalogue, encoded; texts are read of these items alone."""
-    rows = with_text_vectors(shop.rows, schema, texts, is_needed=rows_of_items(shop, taken))
-    return encode_table(schema, rows, file=shop.file)
+) -> tuple[EncodedContext, Mapping[str, Mapping[str, int]]]:
+    """Return the rows of a catalogue, encoded, and the values of ``taken`` that the schema does not know.
+
+    Texts are read of these items alone.
+    """
+    is_taken = rows_of_items(shop, taken)
+    rows = with_text_vectors(shop.rows, schema, texts, is_needed=is_taken)
+    encoded = encode_table(schema, rows, file=shop.file)
+    if not encoded.unknown or is_taken.all():
+        return encoded, encoded.unknown
+    return encoded, encode_table(schema, rows.filter(pa.array(is_taken))).unknown
 
 
 def _with_items_of(
@@ -230,7 +262,7 @@ def _with_catalogue(
     schema, known = processor.features_of_items, shop.known_items
     assert schema is not None
     taken = (*shop.unknown_items, *(known if action == "update" else ()))
-    encoded = _encoded(shop, schema, texts, taken=taken)
+    encoded, unknown = _encoded(shop, schema, texts, taken=taken)
     changed, whole = _with_items_of(model, processor, shop, encoded, taken=taken)
     back = tuple(item for item in processor.removed_items if item in {*known})
     whole = whole.with_removed(item for item in whole.removed_items if item not in back)
@@ -241,7 +273,7 @@ def _with_catalogue(
             added=(*shop.unknown_items, *back),
             updated=tuple(known) if action == "update" else (),
             kept=len(known) - len(back) if action == "add" else 0,
-            unknown_values=tuple((name, tuple(values.items())) for name, values in encoded.unknown.items()),
+            unknown_values=tuple((name, tuple(values.items())) for name, values in unknown.items()),
         ),
     )
 

@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import torch
 from typer.testing import CliRunner
 
 from contextual_bert.context import ContextSchema, Vocabulary
-from contextual_bert.errors import ConfigurationError, RunDirectoryError, SchemaError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, SchemaError, UnknownNameError
 from contextual_bert.folder_lock import LOCK_FILE, locked_folder
 from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table, item_updates
 from contextual_bert.inference.catalogue import Catalogue
@@ -42,12 +43,12 @@ SIZES = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "in
 QUERY = {"items": ["coat", "[MASK]"]}
 
 
-def saved(folder: Path, *, has_features: bool = True) -> Path:
+def saved(folder: Path, *, has_features: bool = True, columns: dict[str, list] = SHOP) -> Path:
     torch.manual_seed(0)
     processor = ContextualBertProcessor.from_items(ITEMS)
     fields: dict = {"vocab_size": 7, "softmax_over": "candidates", **SIZES}
     if has_features:
-        shop = Catalogue(pa.table(SHOP), processor.items)
+        shop = Catalogue(pa.table(columns), processor.items)
         schema: ContextSchema = infer_item_schema(shop).schema
         items = encode_catalogue(shop, schema, processor.items)
         processor = processor.with_item_schema(schema)
@@ -169,12 +170,20 @@ def test_a_catalogue_beside_a_run_makes_its_new_items_known(run: Path, tmp_path:
     narrow = table(tmp_path / "narrow.csv", id=["scarf", "hat"], price=[3, 4])
     without = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=narrow)
     assert without.catalogue.unknown_items == ("scarf",)
+    assert any("it lacks colour, size" in note for note in without.catalogue.notes())
+    assert not any("it lacks" in note for note in lacking.catalogue.notes())
 
 
 def test_values_that_training_never_saw_are_told(run: Path, tmp_path: Path) -> None:
     new = table(tmp_path / "new.csv", id=["scarf", "shawl"], colour=["mauve", "mauve"], size=["s", "l"])
     change = change_catalogue(run, tmp_path / "next", action="add", catalogue=new)
     assert any("'mauve' (2)" in line for line in change.lines())
+    both = table(tmp_path / "both.csv", id=["scarf", "hat"], colour=["mauve", "pink"], size=["s", "l"])
+    shop = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=both).catalogue
+    (told,) = [note for note in shop.notes() if "no item of the training has" in note]
+    assert "'mauve' (1)" in told and "pink" not in told  # of the hat nothing is read anew
+    assert "pink" not in str(change_catalogue(run, tmp_path / "both", action="add", catalogue=both).lines())
+    assert "pink" in str(change_catalogue(run, tmp_path / "anew", action="update", catalogue=both).lines())
 
 
 @pytest.mark.parametrize("action", ["add", "update"])
@@ -319,3 +328,33 @@ def test_of_two_changes_at_once_one_is_written_and_the_other_is_refused(run: Pat
     assert {*best(run)} - {*best(tmp_path / "next")} == {winner}
     check_manifest(tmp_path / "next")
     assert not list((tmp_path / "next").glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("names", "pictures", "told"),
+    [
+        (
+            ["hat", "scarf"],
+            [[1.0, 2.0], [1.0, 2.0, 3.0]],
+            "row 2, column 'picture': the vector has 3 components, not 2",
+        ),
+        (["hat", "scarf", "scarf"], [[1.0, 2.0], [1.0, 0.0], [0.0, 1.0]], "row 3, column 'id': 'scarf' was in row 2"),
+        (["hat", "hat"], [[1.0, 2.0], [0.0, 1.0]], "row 2, column 'id': 'hat' was in row 1"),
+        (["hat", "scarf"], ["a picture", "another"], "column 'picture'"),
+    ],
+    ids=["another length", "new, twice", "known, twice", "no vectors"],
+)
+def test_a_faulty_catalogue_is_one_error_wherever_it_is_given(
+    names: list[str], pictures: list, told: str, tmp_path: Path
+) -> None:
+    pictured = {**SHOP, "picture": [[1.0, 0.0], [0.5, 2.0], [0.0, 1.0], [2.0, 2.0]]}
+    run = saved(tmp_path / "run", columns=pictured)
+    before = contents(run)
+    same = {"colour": ["red"] * len(names), "size": ["s"] * len(names)}
+    parquet.write_table(pa.table({"id": names, **same, "picture": pictures}), tmp_path / "shop.parquet")
+    for action in ("add", "update"):
+        with pytest.raises((DataError, SchemaError), match=re.escape(told)):
+            change_catalogue(run, tmp_path / "next", action=action, catalogue=tmp_path / "shop.parquet")
+        assert not (tmp_path / "next").exists() and contents(run) == before
+    with pytest.raises((DataError, SchemaError), match=re.escape(told)):
+        CompletionPipeline.from_pretrained(run, device="cpu", catalogue=tmp_path / "shop.parquet")
