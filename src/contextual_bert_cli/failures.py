@@ -109,7 +109,7 @@ def in_words() -> Generator[None]:
 def resumable(output: Path) -> Generator[None]:
     """Holds the lock of a study's folder, and says after Ctrl-C or SIGTERM that it goes on where it was."""
     from contextual_bert.folder_lock import locked_folder
-    from contextual_bert.runs.termination import Terminated, ending_at_sigterm
+    from contextual_bert.runs.sigterm import Terminated, ending_at_sigterm
 
     left = f"Complete runs and checkpoints below {output} are whole: the same command goes on there."
     try:

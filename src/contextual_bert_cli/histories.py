@@ -162,7 +162,7 @@ def command(
     load_arrow()
     from contextual_bert.data import write_histories
     from contextual_bert.data.log_settings import HistorySettings
-    from contextual_bert.runs.termination import ending_at_sigterm
+    from contextual_bert.runs.sigterm import ending_at_sigterm
     from contextual_bert.training.progress import counting
 
     settings = HistorySettings(

@@ -76,7 +76,7 @@ def command(
     from contextual_bert.runs.field_importance import importance_lines
     from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.selected_fields import with_selected_fields
-    from contextual_bert.runs.termination import Terminated, ending_at_sigterm
+    from contextual_bert.runs.sigterm import Terminated, ending_at_sigterm
     from contextual_bert.training import counting, emulation_lines
 
     def told(happened: str) -> str:

@@ -30,8 +30,8 @@ from contextual_bert.runs.processes import process_context, take_environment
 from contextual_bert.runs.registry import check_jobs
 from contextual_bert.runs.run_directory import check_same_recipe, is_complete, load_run
 from contextual_bert.runs.runner import run
+from contextual_bert.runs.sigterm import EXIT_CODE
 from contextual_bert.runs.tasks import Task
-from contextual_bert.runs.termination import EXIT_CODE
 from contextual_bert.training import Bars, emulation_lines, progress_bars
 from contextual_bert.training.recipe import Recipe
 

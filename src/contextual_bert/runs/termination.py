@@ -3,32 +3,18 @@
 import math
 import multiprocessing
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-EXIT_CODE = 128 + signal.SIGTERM
+from contextual_bert.runs.sigterm import EXIT_CODE, Terminated, at_sigterm
+
 # timeout(1) and some schedulers signal a process and then its group: within so many seconds two signals are one.
 SECONDS_OF_ONE_SIGNAL = 1.0
-
-
-class Terminated(SystemExit):
-    """End of the process after SIGTERM, with exit code 143.
-
-    Args:
-        sentence: what happened, for the command line.
-    """
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(EXIT_CODE)
-        self.sentence = sentence
 
 
 class StopAfterStep(TrainerCallback):
@@ -83,39 +69,8 @@ class StopAfterStep(TrainerCallback):
 @contextmanager
 def stopping_after_step(stop: StopAfterStep) -> Generator[None]:
     """Ask ``stop`` when SIGTERM comes; outside the main thread, which alone hears signals, change nothing."""
-    with _handling(lambda: stop.ask()):
+    with at_sigterm(lambda: stop.ask()):
         yield
-
-
-@contextmanager
-def ending_at_sigterm(sentence: str) -> Generator[None]:
-    """Raise Terminated when SIGTERM comes, so that what is open is closed and what was begun is cleaned up.
-
-    Args:
-        sentence: what is left then.
-    """
-
-    def end() -> None:
-        raise Terminated(sentence)
-
-    with _handling(end):
-        yield
-
-
-@contextmanager
-def _handling(act: Callable[[], None]) -> Generator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        act()
-
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
 def _has_parent() -> bool:

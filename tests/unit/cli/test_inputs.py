@@ -45,6 +45,7 @@ BASES: Mapping[str, str] = {
     "catalogue add": "runs/sets --catalogue sets.csv --output new",
     "catalogue update": "runs/sets --catalogue sets.csv --output new",
     "catalogue remove": "runs/sets --item a --output new",
+    "histories": "--log sets.csv --user who --item items --time season --output new.parquet",
     "world generate": "--output new",
     "world oracle": "world",
 }

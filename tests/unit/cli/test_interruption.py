@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contextual_bert.runs.termination import Terminated
+from contextual_bert.runs.sigterm import Terminated
 from contextual_bert_cli import interruption
 from contextual_bert_cli.failures import in_words, is_full, resumable
 from contextual_bert_cli.interruption import ending_at_interrupt, ignore_hangups, remember_interrupts

@@ -21,7 +21,8 @@ from contextual_bert.folder_lock import locked_folder
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import SetCompletionTask, run
 from contextual_bert.runs.run_directory import last_checkpoint, passed_over, remember_recipe, step_of
-from contextual_bert.runs.termination import StopAfterStep, Terminated
+from contextual_bert.runs.sigterm import Terminated
+from contextual_bert.runs.termination import StopAfterStep
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe
 
 STEPS_PER_EPOCH = 6
