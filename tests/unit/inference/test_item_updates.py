@@ -155,6 +155,9 @@ def test_an_export_of_a_changed_run_knows_and_removes_the_same(run: Path, tmp_pa
     slot = OnnxCompletionPipeline.from_pretrained(tmp_path / "onnx")(QUERY, top_k=8)["slots"][0]
     found = {each["item"]: each["probability"] for each in slot["candidates"]}
     assert set(found) == {"hat", "belt", "scarf"}
+    shop = pa.table({"id": ["hat", "shawl"], "colour": ["red", "red"], "size": ["s", "l"]})
+    notes = OnnxCompletionPipeline.from_pretrained(tmp_path / "onnx", catalogue=shop).notes()
+    assert any("An export knows the items of its run alone" in note for note in notes)
     assert found == pytest.approx(best(tmp_path / "less"), rel=1e-4)
 
 

@@ -117,6 +117,11 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
             )
         self.is_new = self._new_items()
         self.origin_notes = origin_notes(directory, self.record, processor)
+        if self.is_new is not None and shop is not None and shop.unknown_items:
+            self.origin_notes.append(
+                "An export knows the items of its run alone. To make new ones known, give the catalogue to "
+                "contextual-bert catalogue add, and export the run that it writes."
+            )
         has_all = top_k >= config.vocab_size  # then more may be asked for, as of the run
         self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]
