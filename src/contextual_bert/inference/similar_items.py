@@ -7,7 +7,8 @@ model's own probabilities of a first item are weighed with the similarity. Not i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -112,20 +113,38 @@ def similar_items(
     return answers[0] if is_one else answers
 
 
+class _Directions(NamedTuple):
+    """The directions of a matrix, and which state of it they are of."""
+
+    matrix: Tensor
+    version: int | None
+    directions: Tensor
+
+
+_KEPT = WeakKeyDictionary[ContextualBertForMaskedLM, _Directions]()
+
+
 @torch.no_grad()
 def item_directions(model: ContextualBertForMaskedLM) -> Tensor:
     """Return the input vectors of all ids, less the mean of those of items, with length 1: (vocabulary, size), float32.
 
+    Those of a model whose vectors stay as they are are made once.
+
     Raises:
         NonFiniteError: a row is none of numbers.
     """
-    rows = model.input_matrix().float()
+    matrix = model.input_matrix()
+    version = None if matrix.is_inference() else matrix._version
+    if (kept := _KEPT.get(model)) is not None and kept.matrix is matrix and kept.version == version:
+        return kept.directions
+    rows = matrix.float()
     is_item = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
     is_item[torch.as_tensor(model.config.reserved_token_ids, device=rows.device)] = False
     centred = rows - rows[is_item].mean(dim=0)
     if not bool(centred.isfinite().all()):
         raise nonfinite_error(model)
-    return torch.nn.functional.normalize(centred, dim=1)
+    _KEPT[model] = _Directions(matrix, version, torch.nn.functional.normalize(centred, dim=1))
+    return _KEPT[model].directions
 
 
 def _read(pipeline: CompletionPipeline, query: Mapping[str, Any] | SimilarRequest, *, row: int) -> _Asked:

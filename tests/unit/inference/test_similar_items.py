@@ -1,5 +1,6 @@
 """Neighbours of items: by hand, under constraints, for a person, and for faulty queries."""
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from contextual_bert.inference import Catalogue, CompletionPipeline, similar_ite
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.testing import miniature_model, miniature_processor
 
+similar_items_module = importlib.import_module("contextual_bert.inference.similar_items")
 CONTEXT = {"age": 30, "sex": "f"}
 
 
@@ -147,3 +149,21 @@ def test_settings_and_weights_are_checked() -> None:
         asked.model.get_input_embeddings().weight[4] = torch.nan
     with pytest.raises(NonFiniteError):
         similar_items(asked, query)
+
+
+@pytest.mark.parametrize("has_features", [False, True])
+def test_directions_are_made_once_and_anew_where_vectors_change(has_features: bool) -> None:
+    layout = ItemLayout((FeatureLayout("colour", "categorical", 5, 0, 8),), num_places=1).to_dict()
+    asked = pipeline(item_features=layout) if has_features else pipeline()
+    model, item = asked.model, asked.processor.items.values[0]
+    similar_items(asked, {"item": item, "context": CONTEXT})
+    made = similar_items_module.item_directions(model)
+    assert similar_items_module.item_directions(model) is made
+    with torch.no_grad():
+        encoder = model.bert.embeddings.item_encoder
+        weight = encoder.new.weight if has_features else model.get_input_embeddings().weight
+        weight.add_(torch.arange(weight.shape[1]))
+        model.get_input_embeddings().weight[5].mul_(-3)
+    now = similar_items_module.item_directions(model)
+    assert now is not made and not torch.allclose(now, made)
+    np.testing.assert_allclose((now[3:] @ now[3:].T).detach().numpy(), similarities(asked), rtol=1e-4, atol=1e-5)
