@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -108,22 +108,42 @@ def figures(scores: Mapping[str, NDArray[Any]] | Scores) -> dict[str, NDArray[An
 
 def measure(data: StudyData, runs: Mapping[str, Path], cold: Sequence[str]) -> dict[str, Any]:
     """All numbers: by row, of known and of new articles."""
+    asked = Asked.of(data.prepared.recipe.data, data.prepared.split, cold, owner="customer_id")
     found: list[dict[str, Any]] = []
-    table = read_table(data.prepared.recipe.data).take(pa.array(data.prepared.split.rows("test")))
-    test = data.prepared.split.rows("test")
-    items = np.concatenate([np.asarray(each) for each in table["items"].to_pylist()])
-    sizes = np.array([len(each) for each in table["items"].to_pylist()])
-    owners = np.repeat(np.asarray(table["customer_id"].to_pylist()), sizes)
-    is_new = np.isin(items, cold)
     for name, world in (("oracle", data.world), ("oracle_of_attributes", without_identity(data.world, cold))):
-        found += _by_kind(name, figures(Oracle(world).score_table(table)), is_new, owners)
-    places = {int(row): start for row, start in zip(test, np.cumsum(sizes) - sizes, strict=True)}
+        found += _by_kind(name, figures(Oracle(world).score_table(asked.table)), asked.is_new, asked.owners)
+    return {"figures": found + figures_of_runs(runs, asked), "provenance": environment()}
+
+
+class Asked(NamedTuple):
+    """The items that the test part asks for: in its order, each of them once."""
+
+    table: pa.Table
+    starts: Mapping[int, int]  # row of the data -> its first item
+    is_new: NDArray[np.bool_]
+    owners: NDArray[Any]
+
+    @classmethod
+    def of(cls, data: str, split: Split, cold: Sequence[str], *, owner: str) -> "Asked":
+        """Read them; the owner is the customer over whom intervals are drawn."""
+        test = split.rows("test")
+        table = read_table(data).take(pa.array(test))
+        sets = table["items"].to_pylist()
+        sizes = np.array([len(each) for each in sets])
+        starts = {int(row): int(start) for row, start in zip(test, np.cumsum(sizes) - sizes, strict=True)}
+        owners = np.repeat(np.asarray(table[owner].to_pylist()), sizes)
+        return cls(table, starts, np.isin(np.concatenate([np.asarray(each) for each in sets]), cold), owners)
+
+
+def figures_of_runs(runs: Mapping[str, Path], asked: Asked) -> list[dict[str, Any]]:
+    """The numbers of finished runs, of known and of new items."""
+    found: list[dict[str, Any]] = []
     for name, directory in runs.items():
         scores = load_run(directory, name=name).scores
-        order = np.array([places[int(row)] for row in scores.example_id]) + scores.position
-        assert len(order) == len(items)  # each article of each test outfit is scored
-        found += _by_kind(name, figures(scores), is_new[order], owners[order])
-    return {"figures": found, "provenance": environment()}
+        order = np.array([asked.starts[int(row)] for row in scores.example_id]) + scores.position
+        assert len(order) == len(asked.is_new)  # each item of each test set is scored
+        found += _by_kind(name, figures(scores), asked.is_new[order], asked.owners[order])
+    return found
 
 
 def _by_kind(
@@ -138,13 +158,7 @@ def _by_kind(
 
 def markdown(found: Mapping[str, Any], *, size: str, epochs: int) -> str:
     """The report."""
-    cells = {(each["row"], each["articles"]): each for each in found["figures"]}
-    names = dict.fromkeys(each["row"] for each in found["figures"])
-    table = Table(
-        "Articles that are left out of training, and all others",
-        ("row", *(f"{kind}, {metric_of(key).heading}" for kind, key in COLUMNS)),
-        tuple((name, *(cell(cells[name, kind][key], key) for kind, key in COLUMNS)) for name in names),
-    )
+    table = table_of(found["figures"], "Articles that are left out of training, and all others")
     where = found["provenance"]
     notes = (
         f"{METHOD}, {epochs} epochs, one seed. ids, features: no article is left out of training. The others: a tenth "
@@ -157,6 +171,36 @@ def markdown(found: Mapping[str, Any], *, size: str, epochs: int) -> str:
         f"Commit {where['commit']}, {where['hardware']}; python -m studies.cold_items --size {size} --epochs {epochs}.",
     )
     return render_markdown("Features of items", [table], notes)
+
+
+def table_of(found: Sequence[Mapping[str, Any]], caption: str) -> Table:
+    """A row a run, and its figures of known and of new items."""
+    cells = {(each["row"], each["articles"]): each for each in found}
+    return Table(
+        caption,
+        ("row", *(f"{kind}, {metric_of(key).heading}" for kind, key in COLUMNS)),
+        tuple(
+            (name, *(cell(cells[name, kind][key], key) for kind, key in COLUMNS))
+            for name in dict.fromkeys(each["row"] for each in found)
+        ),
+    )
+
+
+def trained(recipes: Mapping[str, Recipe], folder: Path) -> dict[str, Path]:
+    """Train what is missing, and return where each run is."""
+    found = {name: run_directory(folder, recipe) for name, recipe in recipes.items()}
+    for name, directory in found.items():
+        if not is_complete(directory):
+            run(recipes[name], directory, is_resumed=True)
+    return found
+
+
+def write_report(output: Path, found: Mapping[str, Any], text: str) -> None:
+    """Write the numbers and the report, and print the latter."""
+    with replacing_directory(output) as folder:
+        (folder / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (folder / "report.md").write_text(text, encoding="utf-8")
+    print(text)
 
 
 def cell(interval: Mapping[str, Any], key: str) -> str:
@@ -177,20 +221,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     data = prepare_study(folder / "world", size=chosen.size)
     cold = write_splits(data, folder)
     wanted = [name for name in chosen.rows.split(",") if name]
-    directories: dict[str, Path] = {}
-    for name, recipe in rows(data, folder, epochs=chosen.epochs).items():
-        if wanted and name not in wanted:
-            continue
-        directories[name] = run_directory(folder / f"runs-{chosen.epochs or 'all'}", recipe)
-        if not is_complete(directories[name]):
-            run(recipe, directories[name], is_resumed=True)
+    recipes = {
+        name: recipe
+        for name, recipe in rows(data, folder, epochs=chosen.epochs).items()
+        if not wanted or name in wanted
+    }
+    directories = trained(recipes, folder / f"runs-{chosen.epochs or 'all'}")
     found = measure(data, directories, cold.cold_items)
     epochs = chosen.epochs or data.size.training["num_train_epochs"]
     text = markdown(found, size=chosen.size, epochs=epochs)
-    with replacing_directory(chosen.output or RESULTS / f"cold-items-{chosen.size}") as output:
-        (output / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        (output / "report.md").write_text(text, encoding="utf-8")
-    print(text)
+    write_report(chosen.output or RESULTS / f"cold-items-{chosen.size}", found, text)
 
 
 if __name__ == "__main__":
