@@ -21,6 +21,7 @@ from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset
 from contextual_bert.errors import NAME, DataError, Message, NonFiniteError
 from contextual_bert.evaluation import Scores, SetPredictions
 from contextual_bert.evaluation.set_predictions import NO_ITEM
+from contextual_bert.inference.encode import set_index
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
 NUM_PROPOSED = 20  # items of a list that is kept of each hidden set
@@ -135,6 +136,7 @@ def score_whole_sets(
     is_shared: bool = False,
     progress: Callable[[int, int], None] | None = None,
     item_counts: NDArray[np.int64] | None = None,
+    truth: SequenceDataset | None = None,
 ) -> Scores:
     """Hide every set whole, and rank each of its items among all items, given the context alone.
 
@@ -144,11 +146,13 @@ def score_whole_sets(
         scorer, dataset, batch_size, dtype, is_shared, progress: as for ``score``.
         item_counts: how often each item behind the reserved ids is in training, for the novelty of what is proposed.
             None: what is proposed is not kept.
+        truth: has these sets with their own contexts, where ``dataset`` has the contexts of others: they say which
+            items are repeated. None: ``dataset``.
 
     Returns:
         Scores with ``SetPredictions``. Errors are those of ``score``.
     """
-    targets = _WholeSets(dataset)
+    targets = _WholeSets(dataset, truth if truth is not None else dataset)
     settings: dict[str, Any] = {"batch_size": batch_size, "dtype": dtype, "is_shared": is_shared}
     found = _scored(scorer, targets, progress=progress, **settings)
     if item_counts is None:
@@ -323,8 +327,9 @@ class _MaskedItems:
 class _WholeSets:
     """Every set, hidden whole: a result each of its items, in the order of ``EveryPosition``."""
 
-    def __init__(self, dataset: SequenceDataset) -> None:
+    def __init__(self, dataset: SequenceDataset, truth: SequenceDataset) -> None:
         mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
+        self.truth = truth
         self.reserved: Sequence[int] = range(len(RESERVED_ITEMS))
         self.dataset, self.positions, self.num_left_out = dataset, EveryPosition(dataset), 0
         self._collator = WholeSetCollator(mask_id=mask_id, pad_id=pad_id)
@@ -353,11 +358,12 @@ class _WholeSets:
         """Return the sizes of the sets and how often a customer had each item before."""
         set_of = self.positions.set_index.numpy()
         sizes = np.bincount(set_of[self.is_asked(items)], minlength=len(self.dataset))
-        rows, before = set_of[is_kept], np.full(int(is_kept.sum()), -1)
-        for values in self.dataset.context.values():
+        before = np.full(int(is_kept.sum()), -1)
+        rows = set_index(self.truth, places["example_id"])
+        for values in self.truth.context.values():
             if values.ndim > 2:  # a history
                 before = np.maximum(before, times_before(values.numpy(), rows, items[is_kept]))
-        return SetPredictions(**places, set_size=sizes[rows], times_before=before)
+        return SetPredictions(**places, set_size=sizes[set_of[is_kept]], times_before=before)
 
     def inputs(self, numbers: Tensor) -> dict[str, Any]:
         return dict(self._collator(self.dataset.__getitems__(self._sets[numbers])))

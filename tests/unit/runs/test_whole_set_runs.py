@@ -82,6 +82,10 @@ def test_a_model_is_chosen_by_the_metric_of_the_report(baskets: Path, tmp_path: 
     evaluated = evaluate_run(tmp_path / "run", part="validation").report.metrics["set_ndcg_at_10_percent"].value
     assert evaluated == pytest.approx(max(logged), abs=1e-6)
     assert found.metrics["set_recall_at_10_percent"].num_rows == found.num_rows
+    # The histories of others change what is proposed, and not which items are repeated.
+    result = CliRunner().invoke(app, ["importance", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    assert "before" in result.output
 
 
 def test_set_metrics_choose_no_epoch_of_items_hidden_one_at_a_time(baskets: Path) -> None:

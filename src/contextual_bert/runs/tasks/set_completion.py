@@ -263,7 +263,8 @@ class SetCompletionTask(CountedTask):
         scorer = cast(Any, model)  # each model here has score_masked, and gives logits
         if not self.hides_sets:
             return score(scorer, dataset, **settings)
-        return score_whole_sets(scorer, dataset, item_counts=self.item_counts, **settings)
+        truth = self.datasets[part]
+        return score_whole_sets(scorer, dataset, item_counts=self.item_counts, truth=truth, **settings)
 
     @property
     def hides_sets(self) -> bool:
