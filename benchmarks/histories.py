@@ -152,7 +152,13 @@ def measure(num_rows: int, *, rounds: int, contenders: list[str], folder: Path) 
             **{key: each[0][key] for key in ("bytes", "sets", "items_of_histories")},
             "ratio": median(run["seconds"] / own["seconds"] for run, own in zip(each, runs["ours"], strict=True)),
         }
-    return {"num_rows": num_rows, "rounds": rounds, "log_bytes": log.stat().st_size, "contenders": found}
+    return {
+        "num_rows": num_rows,
+        "rounds": rounds,
+        "niceness": os.nice(0),
+        "log_bytes": log.stat().st_size,
+        "contenders": found,
+    }
 
 
 def main() -> None:

@@ -229,11 +229,14 @@ def histories(result: Result) -> str:
         for name, each in result["contenders"].items()
     ]
     own = result["contenders"]["ours"]
+    several = "All contenders write as many. " if len(result["contenders"]) > 1 else ""
+    nice = result.get("niceness", 0)
+    behind = f" At low priority (nice {nice}) beside other work: seconds say little." if nice else ""
     return (
         f"## A transaction log of {result['num_rows']:,} rows\n\n"
         f"A log of {result['log_bytes'] / 2**20:,.0f} MiB of Parquet to {own['sets']:,} sets, whose histories of at "
-        f"most 50 baskets have {own['items_of_histories']:,} items. All contenders write as many. "
-        f"{counted_turns(result['rounds'])}; ratios are within a turn.\n\n"
+        f"most 50 baskets have {own['items_of_histories']:,} items. {several}"
+        f"{counted_turns(result['rounds'])}; ratios are within a turn.{behind}\n\n"
         + table(["", "seconds", "times ours", "processor seconds", "peak memory, MiB"], rows)
     )
 
