@@ -15,7 +15,7 @@ from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_con
 from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, working
-from contextual_bert_cli.pipelines import load_with_notes
+from contextual_bert_cli.pipelines import load_pipeline, load_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets, reading_over, separator_of
 
@@ -154,7 +154,8 @@ def complete_rows(
         from contextual_bert.inference import complete_table
 
         reading = settings.catalogue_reading
-        pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading)
+        with working(f"loading {directory}"):
+            pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
         with counting("completing") as progress:
             report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
     remark(*report.lines(), f"wrote {output}")

@@ -230,6 +230,7 @@ def test_files_of_here_and_of_a_worker_know_the_items_that_a_catalogue_adds(run:
     settings = BulkSettings(top_k=9)
     report = complete_table(pipeline, sets, tmp_path / "here", settings=settings, shard_size=1)
     assert any("1 of 3 items is new to the model" in line for line in report.lines())
+    assert any("known by their features alone: 1 item of the catalogue" in line for line in report.lines())
     plan = ShardPlan(pipeline, sets, tmp_path / "there", settings=settings, shard_size=1)
     plan.output.mkdir()
     (plan.output / "_manifest.json").write_text(plan.manifest, encoding="utf-8")

@@ -63,7 +63,7 @@ class BulkReport:
         num_blanks: blanks that were filled, now or before.
         num_empty: blanks without a proposal, since nothing was permitted.
         num_shards, num_kept: files in all, and how many were there already.
-        unknown: what the model never saw, as sentences.
+        unknown: what the model never saw, and what is to be known of an export and of the catalogue, as sentences.
         computed_by: who computed, as a sentence, where it was more than this process.
     """
 
@@ -142,6 +142,7 @@ class ShardPlan:
             )
         with naming(self.file), placing(self.groups):
             self.unknown = (
+                *pipeline.notes(),
                 *notes,
                 *(self.groups.lines() if self.groups is not None else ()),
                 *unknown_lines(table, pipeline, settings),
