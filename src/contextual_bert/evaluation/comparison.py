@@ -59,6 +59,7 @@ from contextual_bert.evaluation.tables import (
 )
 from contextual_bert.nouns import plural
 
+_LISTS, _RANKS = ": proposed lists", ": loss and ranks"  # endings of titles
 # A method and one of its metrics.
 Cell = tuple[str, str]
 
@@ -92,17 +93,17 @@ def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
         >>> families(["cross_entropy_nats", "accuracy_percent"])
         [('', ('accuracy_percent',)), (': loss and ranks', ('cross_entropy_nats',))]
     """
-    predicted = tuple(key for key in keys if key in PREDICTION_METRICS)
-    of_sets = tuple(key for key in keys if key.startswith("set_"))
-    apart = tuple(key for key in keys if is_of_sets(key) and key not in of_sets)
-    ranked = tuple(key for key in keys if key not in (*predicted, *of_sets, *apart))
-    first = predicted or of_sets
-    found = (
-        ("", predicted),
-        (": whole sets", of_sets),
-        (": repeated and new items, lists", apart),
-        (": loss and ranks" if first else "", ranked),
-    )
+    titles = {"set": ": whole sets", "repeated": ": repeated items", "new": ": new items"}
+    tables: dict[str, list[str]] = {"": [], **{title: [] for title in titles.values()}, _LISTS: [], _RANKS: []}
+    for key in keys:
+        if key in PREDICTION_METRICS:
+            tables[""].append(key)
+        elif is_of_sets(key):
+            tables[titles.get(key.partition("_")[0], _LISTS)].append(key)
+        else:
+            tables[_RANKS].append(key)
+    has_others = any(chosen for ending, chosen in tables.items() if ending != _RANKS)
+    found = [(ending if ending != _RANKS or has_others else "", tuple(chosen)) for ending, chosen in tables.items()]
     return [(ending, chosen) for ending, chosen in found if chosen]
 
 

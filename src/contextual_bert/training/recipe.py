@@ -316,7 +316,8 @@ class Recipe:
         int | None,
         Option(
             "Stop after so many epochs without a better validation cross-entropy, of tags accuracy, or whatever "
-            "--set metric_for_best_model=NAME says: accuracy, macro_f1, rmse, entity_f1, mrr, recall@5 ...",
+            "--set metric_for_best_model=NAME says: accuracy, macro_f1, rmse, entity_f1, mrr, recall@5, of whole sets "
+            "ndcg@10 ...",
             TRAINING,
             minimum=1,
         ),

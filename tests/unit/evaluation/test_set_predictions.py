@@ -98,9 +98,11 @@ def test_methods_are_compared_with_intervals_over_customers() -> None:
     assert difference.num_rows == 4  # the clusters are customers; the rows are those of the scores
     assert found.rows[0].metrics["coverage_at_2_percent"].mean == 75.0
     titles = [table.title for table in found.tables()]
-    assert titles[:3] == [
+    assert titles[:5] == [
         "Methods: whole sets",
-        "Methods: repeated and new items, lists",
+        "Methods: repeated items",
+        "Methods: new items",
+        "Methods: proposed lists",
         "Methods: loss and ranks",
     ]
 

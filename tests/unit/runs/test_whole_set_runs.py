@@ -112,7 +112,7 @@ def test_methods_and_baselines_are_compared(baskets: Path, tmp_path: Path) -> No
     assert result.exit_code == 0, result.output
     told = (tmp_path / "all" / "report.md").read_text()
     assert "Methods: whole sets" in told
-    assert "Methods: repeated and new items, lists" in told
+    assert "Methods: repeated items" in told and "Methods: proposed lists" in told
     assert "| tifu_knn (baseline) |" in told
     assert "NDCG@10 (%) by age" in told
 
