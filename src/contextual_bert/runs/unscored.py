@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.data import SequenceDataset, SetPolicy, SetTable
-from contextual_bert.evaluation import Scores, Unscored
+from contextual_bert.evaluation import Scores, SetPredictions, Unscored
 from contextual_bert.inference import set_index
+from contextual_bert.models import RESERVED_ITEMS
 from contextual_bert.runs.prepared_data import as_names
 
 OF_SETS = "of sets that the limits of the size leave out or cut"
@@ -44,6 +45,8 @@ def unscored_items(
     left = sets.left_out if rows is None else sets.left_out.of_rows(rows)
     num_left = left.num_rare + left.num_of_sets
     sizes = np.asarray(dataset.sizes)
+    if isinstance(scores.predictions, SetPredictions):  # an item that a hidden set holds twice is asked for once
+        sizes = sizes - _num_repeated(dataset)
     num_new = sizes - np.bincount(set_index(dataset, scores.example_id), minlength=len(sizes))
     own, others = dataset.example_ids.numpy(), left.rows
     if customers is not None and left.customers is not None:
@@ -53,6 +56,14 @@ def unscored_items(
     )
     reasons = {rare: int(left.num_rare.sum()), OF_SETS: int(left.num_of_sets.sum()), NEW: int(num_new.sum())}
     return Unscored(np.concatenate([np.repeat(others, num_left), np.repeat(own, num_new)]), reasons, part)
+
+
+def _num_repeated(dataset: SequenceDataset) -> NDArray[np.int64]:
+    """Return how many places of each set hold an item that stands before in it; unknown items may be others."""
+    ids = dataset.input_ids.numpy()
+    rows = np.repeat(np.arange(len(dataset)), dataset.sizes)[ids >= len(RESERVED_ITEMS)]
+    pairs = np.unique(np.stack([rows, ids[ids >= len(RESERVED_ITEMS)]]), axis=1)
+    return np.bincount(rows, minlength=len(dataset)) - np.bincount(pairs[0], minlength=len(dataset))
 
 
 def unscored_words(

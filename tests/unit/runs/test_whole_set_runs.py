@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from contextual_bert.baselines.names import HISTORY_BASELINES
+from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.evaluation import SetPredictions
 from contextual_bert.runs import run
@@ -152,3 +153,19 @@ def test_a_customer_with_several_rows_is_counted_once(tmp_path: Path) -> None:
         ]
         own, other = ({key: value for key, value in each.metrics.items() if "novelty" not in key} for each in found)
         assert own == other
+
+
+def test_an_item_twice_in_a_set_is_asked_for_once(baskets: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(baskets).to_pylist()
+    num_items = sum(len(row["items"]) for row in rows if row["part"] == "test")
+    for row in rows:
+        row["items"] = [*row["items"], row["items"][0]]
+    path = tmp_path / "twice.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    task = SetCompletion(items="items", hide="set", policy=SetPolicy(duplicates="keep"))
+    found = run(replace(recipe_for(path, "gp_top_freq"), task=task), tmp_path / "run")
+    once = run(recipe_for(baskets, "gp_top_freq"), tmp_path / "once")
+    assert found.num_rows == num_items
+    assert found.asked is not None and f"Scored all {num_items:,} items" in found.asked.note()
+    for key in ("set_ndcg_at_10_percent", "new_recall_at_20_percent"):
+        assert found.metrics[key].value == pytest.approx(once.metrics[key].value)

@@ -403,7 +403,7 @@ def holds_items(array: pa.Array, items: pa.Array, *, share: float = 0.5) -> bool
     counts = canonical_array(values).value_counts()
     names, numbers = counts.field(0), counts.field(1).to_numpy(zero_copy_only=False)
     is_item = pc.is_in(names, value_set=items).to_numpy(zero_copy_only=False)
-    return len(names) > 1 and numbers.sum() > NO_ITEM and numbers[is_item].sum() >= share * numbers.sum()
+    return bool(len(names) > 1 and numbers.sum() > NO_ITEM and numbers[is_item].sum() >= share * numbers.sum())
 
 
 def holds_baskets(array: pa.Array) -> bool:
