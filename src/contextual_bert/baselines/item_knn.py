@@ -247,11 +247,13 @@ class ItemKNN(nn.Module):
         counted = cast("tuple[WeightedItems, Tensor]", self._counted)[0].weights
         unit = float(counted.sum() / (counted > 0).sum().clamp(min=1)) or 1.0
         found: list[tuple[float, dict[str, float]]] = []
+        start = self.settings["popularity_weight"], self.settings["score_weight"]
         for doubt in doubts or (self.settings.get("num_doubted_sets", 0.0),):
             partners = self._smoothed(doubt, rows=examples.input_ids.unique())
             for scale in [unit * each for each in scales] or [self.settings["score_scale"]]:
                 evidence = _evidence(examples.input_ids, partners, scale)
-                for weights in (_fitted(evidence, self.log_shares, examples.targets, allowed), (1.0, 0.0)):
+                start = _fitted(evidence, self.log_shares, examples.targets, allowed, start=start)
+                for weights in (start, (1.0, 0.0)):
                     loss = _mean_loss(_logits(evidence, self.log_shares, *weights), examples.targets, allowed)
                     numbers = {"popularity_weight": weights[0], "score_weight": weights[1], "score_scale": scale}
                     found.append((loss, {**numbers, "num_doubted_sets": doubt}))
@@ -533,13 +535,15 @@ def _evidence(input_ids: Tensor, partners: WeightedItems, scale: float) -> Tenso
     return total
 
 
-def _fitted(evidence: Tensor, log_shares: Tensor, targets: Tensor, allowed: Tensor) -> tuple[float, float]:
-    """Return the weights b and g of the least cross-entropy, which is convex in them."""
+def _fitted(
+    evidence: Tensor, log_shares: Tensor, targets: Tensor, allowed: Tensor, *, start: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the weights b and g of the least cross-entropy, which is convex in them, found from ``start`` on."""
     tells = (evidence > 0).any(dim=1)  # where there is none, no weight changes anything
     if not bool(tells.any()):
         return 1.0, 0.0
     evidence, targets, is_none = evidence[tells], targets[tells], ~allowed[tells]
-    weights = torch.ones(2, requires_grad=True)
+    weights = torch.tensor(start, requires_grad=True)
     optimiser = torch.optim.LBFGS(
         [weights],
         max_iter=MAX_STEPS,
