@@ -222,25 +222,32 @@ def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]
 
 def use_of(recipe: "Recipe", directory: Path) -> list[str]:
     """Return the command that uses a finished run, with an item of its vocabulary and its own separator."""
-    context, task = example_context(recipe), recipe.task
+    task = recipe.task
     if task.has_items:
         separator = recipe.set_task.policy.separator
-        given = ["--separator", separator] if separator != "," else []
-        query = f"{known_item(directory, separator)}{separator}[MASK]"
+        item, given = known_item(directory, separator), ["--separator", separator] if separator != "," else []
+        query = "[MASK]" if recipe.set_task.hide == "set" else f"{item}{separator}[MASK]"
+        context = example_context(recipe, item=item)
         return [task.command, str(directory), "--set", query, *given, *context, "--top", "5"]
+    context = example_context(recipe)
     asked = (*task.asked, *(("--pair",) if recipe.text_task.pair is not None else ()))
     return [task.command, str(directory), *(word for name in asked for word in (name, "...")), *context]
 
 
-def example_context(recipe: "Recipe") -> list[str]:
-    """Return an example of --context for a finished run, of values that it reads; empty where it has no context."""
+def example_context(recipe: "Recipe", *, item: str | None = None) -> list[str]:
+    """Return an example of --context for a finished run, of values that it reads; empty where it has no context.
+
+    Args:
+        recipe: of the run.
+        item: that it knows, for histories.
+    """
     from contextual_bert.context import ContextSchema
     from contextual_bert.json_text import json_text
 
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
     values: dict[str, Any] = {}
     for feature in schema.features if schema is not None else ():
-        value = feature.example
+        value = [[item]] if feature.shares_items and item is not None else feature.example
         if value is not None and not feature.silenced and len(values) < _NUM_EXAMPLES:
             values[feature.name] = value
     return ["--context", json_text(values, ensure_ascii=False)] if schema is not None else []

@@ -14,6 +14,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import evaluate_run, inspect_table, run
 from contextual_bert.runs.run_directory import load_run
 from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert_cli.recipes import use_of
 
 NUM_ITEMS = 40
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4}
@@ -75,6 +76,12 @@ def test_what_was_had_before_is_proposed_again(trained: Path) -> None:
     assert next(iter(ranks[0])) == "p3"
     assert all(ranks[0][item] > 2 * ranks[1][item] for item in items)
     assert sum(ranks[0].values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_the_next_command_asks_for_a_whole_set(trained: Path) -> None:
+    words = use_of(Recipe.load(trained), trained)
+    assert words[words.index("--set") + 1] == "[MASK]"
+    assert json.loads(words[words.index("--context") + 1])["history"] == [["old-1"]]
 
 
 def test_an_item_that_only_histories_have_is_known(trained: Path) -> None:

@@ -201,11 +201,6 @@ class History(Feature, frozen=True):
         names = [None if none_if_missing(each) is None else canonical(each) for each in value]
         return {ITEMS: names, DAYS: days}
 
-    @property
-    def example(self) -> object:
-        known = self._items.values[:1] if self._items is not None and not self.sensitive else ()
-        return [[*known]] if known else None
-
     def said_of(self, values: NDArray[Any], item: str) -> str:
         """Return what one encoded history says of an item of the vocabulary.
 
