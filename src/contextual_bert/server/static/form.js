@@ -37,6 +37,7 @@ function control(feature, value, person, changed) {
   if (feature.kind === "multi_categorical") return several(feature, value, id, label, changed);
   if (feature.values) return one(feature, value, id, label, changed);
   if (feature.kind === "numerical") return number(feature, value, id, label, changed);
+  if (feature.kind === "history") return history(feature, value, id, label, changed);
   const box = make("input", {
     value: value ? value.join(", ") : "",
     placeholder: "not known",
@@ -76,6 +77,25 @@ function number(feature, value, id, label, changed) {
     oninput: (event) => changed(feature.name, event.target.value === "" ? undefined : event.target.valueAsNumber),
   });
   return field(id, label, box, hint);
+}
+
+// What somebody had before: a line a basket, the oldest first.
+function history(feature, value, id, label, changed) {
+  const line = (basket) => (Array.isArray(basket) ? basket : (basket.items ?? [basket])).join(", ");
+  const items = (text) => text.split(",").map((each) => each.trim()).filter((each) => each);
+  const box = make("textarea", {
+    rows: 3,
+    placeholder: "not known",
+    onchange: (event) => {
+      const text = event.target.value.trim();
+      const baskets = text === "[]" ? [] : text.split("\n").map(items).filter((basket) => basket.length);
+      changed(feature.name, text ? baskets : undefined);
+    },
+  });
+  box.value = value === undefined ? "" : value.length ? value.map(line).join("\n") : "[]";
+  const whole = field(id, label, box, "A line a basket, the oldest first, commas between items. [] says: nothing yet.");
+  whole.classList.add("wide");
+  return whole;
 }
 
 // Not known, known to have none, or some: three states, so a switch and boxes.
