@@ -41,7 +41,7 @@ MODEL = {
     "hidden_dropout_prob": 0.3,
 }
 TRAINING = {
-    "num_train_epochs": 8,
+    "num_train_epochs": 6,
     "per_device_train_batch_size": 256,
     "learning_rate": 2e-3,
     "weight_decay": 0.1,
@@ -85,7 +85,6 @@ def prepare_baskets(data: Path, folder: Path) -> SetCompletionTask:
         customer=CUSTOMER,
         split_column=PART,
         conditioning=METHOD,
-        field_selection="off",
         model=MODEL,
         training=TRAINING,
     )

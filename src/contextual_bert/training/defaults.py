@@ -22,7 +22,7 @@ LEAST_DECAY, MOST_DECAY = 0.01, 2.0
 NUM_MASKS = 2
 LEAST_SIZE_FOR_TWO_MASKS = 4  # a smaller set with two masks shows next to nothing
 # Of whole sets, decision 054: more epochs learn who bought what by heart.
-STEPS_PER_EPOCH_OF_WHOLE_SETS, EPOCHS_OF_WHOLE_SETS, FEWEST_STEPS_OF_WHOLE_SETS = 104, 8, 400
+STEPS_PER_EPOCH_OF_WHOLE_SETS, EPOCHS_OF_WHOLE_SETS, FEWEST_STEPS_OF_WHOLE_SETS = 104, 6, 400
 WHOLE_SET_LEARNING_RATE, WHOLE_SET_DECAY = 2e-3, 0.1
 # Of texts: from 200 steps on the 192 reviews of docs/guides/text.md are learned.
 FEWEST_STEPS_OF_TEXTS, MOST_EPOCHS_OF_TEXTS = 200, 100
@@ -119,7 +119,7 @@ def whole_set_defaults(num_sets: int, *, given: Mapping[str, Any]) -> dict[str, 
     Example:
         >>> chosen = whole_set_defaults(26_650, given={})
         >>> chosen["per_device_train_batch_size"], chosen["num_train_epochs"], chosen["learning_rate"]
-        (256, 8, 0.002)
+        (256, 6, 0.002)
     """
     others = _rows_beside(given)
     wanted = min(max(_power_of_two(num_sets / STEPS_PER_EPOCH_OF_WHOLE_SETS), SMALLEST_BATCH), LARGEST_BATCH)
