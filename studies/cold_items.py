@@ -136,13 +136,23 @@ class Asked(NamedTuple):
 
 
 def figures_of_runs(runs: Mapping[str, Path], asked: Asked) -> list[dict[str, Any]]:
-    """The numbers of finished runs, of known and of new items."""
+    """The numbers of finished runs, of known and of new items: of what all of them scored.
+
+    A run by ids does not score an item that no set of its training part has.
+    """
+    scores = {name: load_run(directory, name=name).scores for name, directory in runs.items()}
+    places = {
+        name: np.array([asked.starts[int(row)] for row in each.example_id]) + each.position
+        for name, each in scores.items()
+    }
+    common = np.ones(len(asked.is_new), np.bool_)
+    for each in places.values():
+        common &= np.isin(np.arange(len(common)), each)
     found: list[dict[str, Any]] = []
-    for name, directory in runs.items():
-        scores = load_run(directory, name=name).scores
-        order = np.array([asked.starts[int(row)] for row in scores.example_id]) + scores.position
-        assert len(order) == len(asked.is_new)  # each item of each test set is scored
-        found += _by_kind(name, figures(scores), asked.is_new[order], asked.owners[order])
+    for name, order in places.items():
+        kept = common[order]
+        values = {key: each[kept] for key, each in figures(scores[name]).items()}
+        found += _by_kind(name, values, asked.is_new[order[kept]], asked.owners[order[kept]])
     return found
 
 

@@ -196,7 +196,8 @@ def report_of(name: str, found: Mapping[str, Any], *, epochs: int) -> str:
         f"{size['sets']:,} sets of {size['items']:,} items, of {size['customers']:,} persons; a fifth of them is the "
         f"test part. {METHOD}, {epochs} epochs, one seed; the best epoch on validation.",
         "..._cold: a tenth of the items is in no training set, and known by its features alone. The columns 'new' are "
-        "of these items; to the other rows they are known as all are.",
+        "of these items; to the other rows they are known as all are. Items that the whole training part lacks are not "
+        "asked for.",
         "95% intervals, bootstrap over persons, who were not seen in training.",
         f"Commit {where['commit']}, {where['hardware']}; "
         f"python -m studies.real_catalogues {name} SOURCE --epochs {epochs}.",

@@ -1,6 +1,8 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from contextual_bert.data import Oracle, StylistWorld
@@ -52,3 +54,28 @@ def test_the_split_leaves_a_tenth_of_the_articles_out(tmp_path: Path, monkeypatc
     assert rows["features"].split != rows["features_cold"].split
     assert rows["features_cold"].set_task.item_exclude == ("price", "popularity")
     assert rows["bag_features_cold"].conditioning == "bag_context"
+
+
+def test_runs_are_compared_on_what_all_of_them_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"items": [["a", "b"], ["c"]]})
+    asked = cold_items.Asked(table, {0: 0, 1: 2}, np.array([False, True, False]), np.array(["x", "x", "y"]))
+
+    def scores(rows: list[int], positions: list[int], losses: list[float]) -> SimpleNamespace:
+        return SimpleNamespace(
+            example_id=np.array(rows),
+            position=np.array(positions),
+            log_probability=-np.array(losses),
+            num_better=np.zeros(len(rows)),
+            num_tied=np.ones(len(rows)),
+        )
+
+    made = {"all": scores([1, 0, 0], [0, 1, 0], [3.0, 2.0, 1.0]), "less": scores([0, 0], [0, 1], [5.0, 6.0])}
+    monkeypatch.setattr(cold_items, "load_run", lambda directory, name: SimpleNamespace(scores=made[name]))
+    found = cold_items.figures_of_runs(dict.fromkeys(made, Path()), asked)
+    means = {(each["row"], each["articles"]): (each["num_rows"], each[cold_items.CE]["value"]) for each in found}
+    assert means == {
+        ("all", "known"): (1, 1.0),
+        ("all", "new"): (1, 2.0),
+        ("less", "known"): (1, 5.0),
+        ("less", "new"): (1, 6.0),
+    }
