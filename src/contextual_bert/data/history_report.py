@@ -42,7 +42,8 @@ class HistoryReport:
         """Return all of it as sentences, a line each."""
         count = self.counts
         rows, users, baskets = count["rows"], count["users"], count["baskets"]
-        lines = [f"{counted(rows, 'row')} of {counted(users, 'user')} are {counted(baskets, 'basket')}"]
+        verb = agreeing("are", rows)
+        lines = [f"{counted(rows, 'row')} of {counted(users, 'user')} {verb} {counted(baskets, 'basket')}"]
         if self.times:
             lines.append(self.times)
         lines.append(

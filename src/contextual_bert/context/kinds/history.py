@@ -142,7 +142,7 @@ class History(Feature, frozen=True):
         )
         cut = int((sizes > MOST_BASKETS).sum())
         if cut:
-            reason += f"; of {counted(cut, 'row')} only the newest {MOST_BASKETS} baskets are read"
+            reason += f"; {counted(cut, 'row')} with more than the newest {MOST_BASKETS} baskets, which alone count"
         return Finding("history", reason, distinct, (feature,))
 
     def encode_values(self, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
