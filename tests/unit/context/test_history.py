@@ -135,6 +135,34 @@ def test_histories_are_found_beside_lists_of_other_values() -> None:
     }
 
 
+def test_text_of_json_is_found_as_the_lists_that_it_says_are() -> None:
+    texts = [json.dumps([["hat"], ["coat", str(number)]]) for number in range(39)]
+    columns = {"before": pa.array([*texts, ""]), "band": pa.array(["[20, 30]", "[30, 40]"] * 20)}
+    found = infer_features(pa.table(columns), SchemaSettings(min_count=1, items=pa.array(["coat", "hat"])))
+    assert {each.name: each.kind for each in found.schema.features} == {"before": "history", "band": "categorical"}
+    assert "with days" not in next(note.reason for note in found.notes if note.column == "before")
+
+
+def test_a_blank_cell_of_a_column_of_categories_is_missing_too() -> None:
+    column = pa.array(['[["hat"]]', None, " "]).dictionary_encode()
+    assert (
+        feature().encode(column).values[:, 0, 0].tolist()
+        == feature().encode(column.cast(pa.string())).values[:, 0, 0].tolist()
+    )
+
+
+def test_days_that_are_no_number_are_named_with_their_row() -> None:
+    column = pa.array([[], [{"items": ["hat"], "days_ago": "2"}, {"items": ["hat"], "days_ago": "soon"}]])
+    with pytest.raises(DataError, match="soon") as caught:
+        feature().encode(column, file="sets.parquet")
+    assert caught.value.row == 1
+
+
+def test_a_blank_item_is_none_in_a_table_as_in_a_query() -> None:
+    lists = feature().encode(pa.array([[["hat", " "], [""]]])).values.tolist()
+    assert lists == feature().encode(pa.array(['[["hat", " "], [""]]'])).values.tolist()
+
+
 def test_without_sets_of_items_there_is_no_history() -> None:
     found = infer_schema(table(), min_count=1)
     assert {each.name: each.kind for each in found.schema.features} == {

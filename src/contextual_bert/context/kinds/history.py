@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from contextual_bert.arrow_types import is_list, is_text, value_type
-from contextual_bert.context.columns import list_lengths
+from contextual_bert.context.columns import list_lengths, to_numbers
 from contextual_bert.context.interactions import (
     BASKETS_AGO,
     DAYS_AGO,
@@ -52,6 +52,7 @@ ITEMS, DAYS = "items", "days_ago"
 BASKET = pa.struct([(ITEMS, pa.list_(pa.string())), (DAYS, pa.float64())])
 MOST_BASKETS, MOST_INTERACTIONS = 50, 500
 MOST_DAYS = 36_500
+_BASKETS = r"^\s*\[\s*[\[{]"  # no single items, which any list has
 _FIX = (
     'Give the baskets, oldest first: [["a", "b"], ["c"]], with days before the set as [{"items": ["a"], "days_ago": '
     '12}], or items alone as ["a", "b"]; [] says that there is none.'
@@ -107,8 +108,10 @@ class History(Feature, frozen=True):
 
     @classmethod
     def claims(cls, array: pa.Array, settings: InferenceSettings) -> bool:
-        """Lists of lists or of baskets; lists of text whose values are the items of the sets."""
+        """Lists of lists or of baskets, or JSON of such; lists of text whose values are the items of the sets."""
         kind = value_type(array.type)
+        if is_text(kind):
+            return settings.items is not None and holds_baskets(array)
         if not is_list(kind):
             return False
         inner = kind.value_type
@@ -135,7 +138,7 @@ class History(Feature, frozen=True):
             return Finding(None, "none of its values is an item of the sets", distinct)
         share = num_known / max(1, len(ids))
         sizes = np.bincount(baskets.basket_rows, minlength=len(array))
-        days = "" if baskets.days is None else ", with days"
+        days = "" if baskets.days is None or np.isnan(baskets.days).all() else ", with days"
         reason = (
             f"{counted(len(baskets.basket_rows), 'basket')} of items that somebody had before{days}, "
             f"{sizes.mean():.1f} a row; {share:.0%} of their items are among those of the sets"
@@ -163,9 +166,7 @@ class History(Feature, frozen=True):
         found = Interactions(rows[is_kept], ids[is_kept], ago[is_kept], days[is_kept])
         found = _newest(found, self.max_interactions, num_rows=len(array))
         table = arranged(found, num_rows=len(array))
-        is_missing = array.is_null().to_numpy(zero_copy_only=False)
-        if is_text(array.type):
-            is_missing = is_missing | baskets.is_blank
+        is_missing = array.is_null().to_numpy(zero_copy_only=False) | baskets.is_blank
         table[is_missing, 0, ITEM] = MISSING_ITEM
         unknown = strings.filter(pa.array(ids == UNKNOWN_ITEM)).value_counts()
         names, counts = (unknown.field(number).to_pylist() for number in range(2))
@@ -316,7 +317,10 @@ def read_histories(array: pa.Array, *, column: str, file: str | None = None) -> 
                 allowed=f"Allowed: {ITEMS}, {DAYS}.",
             )
         if DAYS in fields:
-            days = pc.struct_field(baskets, DAYS).cast(pa.float64()).to_numpy(zero_copy_only=False)
+            try:
+                days = to_numbers(pc.struct_field(baskets, DAYS), column=column)
+            except DataError as error:  # its row counts baskets
+                raise error.moved(file=file, row=int(basket_rows[error.row or 0])) from None
             future = np.flatnonzero(days < 0)
             if len(future):
                 raise DataError(
@@ -336,6 +340,8 @@ def read_histories(array: pa.Array, *, column: str, file: str | None = None) -> 
         strings = canonical_array(items, column=column)
     except DataError as error:  # its row counts items
         raise error.moved(file=file, row=int(basket_rows[basket_of[error.row or 0]])) from None
+    is_named = pc.not_equal(pc.utf8_trim_whitespace(strings), "")  # a blank names nothing, as in a query
+    strings = pc.if_else(is_named, strings, None)
     return ReadHistories(strings, basket_of, basket_rows, days, is_blank)
 
 
@@ -402,17 +408,18 @@ def holds_items(array: pa.Array, items: pa.Array, *, share: float = 0.5) -> bool
 
 
 def holds_baskets(array: pa.Array) -> bool:
-    """Return whether the cells of a column of text are lists of baskets, in JSON.
+    """Return whether the cells of a column of text are lists of baskets, in JSON, and one of them has an item.
 
     Example:
         >>> holds_baskets(pa.array(['[["coat"], ["hat", "coat"]]', "[]"])), holds_baskets(pa.array(['{"a": 1}']))
         (True, False)
     """
+    if not pc.any(pc.match_substring_regex(array.cast(pa.string()), _BASKETS)).as_py():
+        return False
     try:
-        read_histories(array, column="history")
+        return len(read_histories(array, column="history").basket_rows) > 0
     except (DataError, SchemaError):
         return False
-    return True
 
 
 def history_items(table: pa.Table, columns: Iterable[str], *, least: int) -> list[str]:
