@@ -226,7 +226,9 @@ def use_of(recipe: "Recipe", directory: Path) -> list[str]:
     if task.has_items:
         separator = recipe.set_task.policy.separator
         item, given = known_item(directory, separator), ["--separator", separator] if separator != "," else []
-        query = "[MASK]" if recipe.set_task.hide == "set" else f"{item}{separator}[MASK]"
+        # An item may be one that only a sensitive history holds.
+        is_alone = recipe.set_task.hide == "set" or has_sensitive_history(recipe)
+        query = "[MASK]" if is_alone else f"{item}{separator}[MASK]"
         context = example_context(recipe, item=item)
         return [task.command, str(directory), "--set", query, *given, *context, "--top", "5"]
     context = example_context(recipe)
@@ -247,10 +249,19 @@ def example_context(recipe: "Recipe", *, item: str | None = None) -> list[str]:
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
     values: dict[str, Any] = {}
     for feature in schema.features if schema is not None else ():
-        value = [[item]] if feature.shares_items and item is not None else feature.example
+        is_told = feature.shares_items and item is not None and not feature.sensitive
+        value = [[item]] if is_told else feature.example
         if value is not None and not feature.silenced and len(values) < _NUM_EXAMPLES:
             values[feature.name] = value
     return ["--context", json_text(values, ensure_ascii=False)] if schema is not None else []
+
+
+def has_sensitive_history(recipe: "Recipe") -> bool:
+    """Return whether a feature of a recipe's schema is a history whose values are withheld."""
+    from contextual_bert.context import ContextSchema
+
+    schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
+    return schema is not None and any(each.shares_items and each.sensitive for each in schema.features)
 
 
 def known_item(directory: Path, separator: str) -> str:

@@ -185,6 +185,15 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
             fix=Message("Take {conditioning} or a baseline without context.", conditioning="none"),
         )
     forms = [feature.form for feature in schema.layout] if schema is not None else []
+    learned = recipe.set_task.history_baskets if recipe.task.has_items else None
+    if learned not in (None, "off") and "history" not in forms:
+        raise ConfigurationError(
+            f"is about baskets of histories, and no column of {recipe.data} is a history: contextual-bert inspect "
+            "says why",
+            setting="history_baskets",
+            value=learned,
+            fix="Leave it out, or give the schema a feature of the kind 'history'.",
+        )
     if recipe.conditioning in HISTORY_BASELINES and forms.count("history") != 1:
         raise ConfigurationError(
             f"counts what customers bought before, and {forms.count('history') or 'no'} columns of {recipe.data} are a "

@@ -298,6 +298,14 @@ class SetCompletion(TaskSettings):
                 value=customer,
                 fix="Give each a column of its own.",
             )
+        for name in ("masks_per_set", "one_mask_epochs") if self.hide == "set" else ():
+            if name in training:
+                raise ConfigurationError(
+                    Message("says how many items are hidden, and {hide} hides them all", hide="set"),
+                    setting=name,
+                    value=training[name],
+                    fix="Leave it out.",
+                )
         if trained_weights != "all":
             raise ConfigurationError(
                 "is for texts, where a checkpoint's weights are started from",

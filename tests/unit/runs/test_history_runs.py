@@ -1,6 +1,7 @@
 """Whole sets through the commands' way: trained, scored, asked, exported; the history is what is learned."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,33 @@ def test_a_history_that_holds_the_set_is_a_leak(tmp_path: Path) -> None:
     found = inspect_table(recipe)
     assert any("newest basket of the history 'history' holds the whole set" in fault for fault in found.faults)
     assert found.schema is not None and "history" not in found.schema.names
+
+
+@pytest.mark.parametrize("setting", ["masks_per_set", "one_mask_epochs"])
+def test_hidden_sets_have_no_number_of_masks(setting: str) -> None:
+    with pytest.raises(ConfigurationError, match=setting):
+        Recipe(data="sets.parquet", task=SetCompletion(items="items", hide="set"), training={setting: 3})
+
+
+@pytest.mark.parametrize("conditioning", ["none", "global_state_update"])
+def test_baskets_of_histories_need_a_history(tmp_path: Path, conditioning: str) -> None:
+    table = parquet.read_table(shoppers(tmp_path / "sets.parquet", count=100)).drop_columns(["history"])
+    parquet.write_table(table, tmp_path / "plain.parquet")
+    recipe = Recipe(
+        data=str(tmp_path / "plain.parquet"),
+        task=SetCompletion(items="items", hide="set", history_baskets="past"),
+        conditioning=conditioning,
+        model=SIZES,
+    )
+    with pytest.raises(ConfigurationError, match="baskets of histories"):
+        run(recipe, tmp_path / "run", is_quiet=True)
+
+
+def test_the_next_command_shows_no_item_of_a_sensitive_history(trained: Path) -> None:
+    recipe = Recipe.load(trained)
+    assert recipe.schema is not None
+    features = [{**each, "sensitive": each["kind"] == "history"} for each in recipe.schema["features"]]
+    hidden = replace(recipe, schema={**recipe.schema, "features": features})
+    assert "old-1" not in " ".join(use_of(hidden, trained))
+    shown = replace(hidden, task=replace(hidden.set_task, hide="items"))
+    assert "old-1" not in " ".join(use_of(shown, trained))
