@@ -44,11 +44,11 @@ def check_columns_of_run(schema: ContextSchema | None, table: pa.Table, *, run: 
 
 
 def missing_items(known: ContextualBertProcessor, every: pa.Array) -> list[str]:
-    """Return the items of a run that no set holds, in the order of its vocabulary.
+    """Return the items of a run that no set and no history holds, in the order of its vocabulary.
 
     Args:
         known: the processor of the run.
-        every: the items of all sets.
+        every: the items of all sets and histories.
     """
     names = pa.array(known.items.values, pa.string())
     return names.filter(pc.invert(pc.is_in(names, value_set=pc.unique(every)))).to_pylist()
@@ -62,6 +62,7 @@ def item_lines(
     run: str,
     file: str,
     are_retired: bool = False,
+    are_withheld: bool = False,
 ) -> list[str]:
     """Return sentences on items that are new, and on items of the run that the table lacks.
 
@@ -72,6 +73,7 @@ def item_lines(
         run: that is gone on from.
         file: path of the table.
         are_retired: the missing items leave the vocabulary.
+        are_withheld: the missing items are not named: they may be of a sensitive history.
     """
     names = pa.array(known.items.values, pa.string())
     numbers = pc.value_counts(training)
@@ -84,11 +86,12 @@ def item_lines(
         lines.append(f"{added}, appended to its vocabulary: {counted_examples(new)}")
     if gone:
         lost = f"{len(gone):,} of {counted(len(names), 'item')} of {run} {agreeing('are', len(gone))} not in {file}: "
+        shown = WITHHELD if are_withheld else examples(gone)
         if are_retired:
-            lines.append(f"{lost}{examples(gone)}. Retired: no longer candidates, and unknown where a query names one.")
+            lines.append(f"{lost}{shown}. Retired: no longer candidates, and unknown where a query names one.")
         else:
             advice = Message("To retire what is missing, give {retire_missing_items}.", retire_missing_items=True)
-            lines.append(joined(f"{lost}{examples(gone)}. Each stays a candidate. ", advice))
+            lines.append(joined(f"{lost}{shown}. Each stays a candidate. ", advice))
     return lines
 
 

@@ -33,8 +33,8 @@ class SetCompletion(TaskSettings):
             too, from those before it ("past") or, where baskets have no order, from all others ("any"); None: "past"
             where no customer has two rows in training, else "off".
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
-        retire_missing_items: with ``init_from``: items of that run that no set of the table holds leave the vocabulary,
-            so they are candidates no more.
+        retire_missing_items: with ``init_from``: items of that run that no set and no history of the table holds leave
+            the vocabulary, so they are candidates no more.
         catalogue: path of the shop's items, whose columns become features of the items; items that no training set has
             are known by them.
         item_exclude: columns of the catalogue that are no features.

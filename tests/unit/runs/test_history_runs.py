@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import torch
 
 from contextual_bert import CompletionPipeline
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.runs import evaluate_run, inspect_table, run
+from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
+from contextual_bert.runs.next_table import item_lines
 from contextual_bert.runs.run_directory import load_run
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.recipes import use_of
@@ -149,3 +151,28 @@ def test_the_next_command_shows_no_item_of_a_sensitive_history(trained: Path) ->
     assert "old-1" not in " ".join(use_of(hidden, trained))
     shown = replace(hidden, task=replace(hidden.set_task, hide="items"))
     assert "old-1" not in " ".join(use_of(shown, trained))
+
+
+def test_an_item_that_histories_tell_of_is_not_retired_and_keeps_its_vector(trained: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(trained.parent / "sets.parquet").to_pylist()
+    rows = [{**row, "items": [each for each in row["items"] if each != "p3"] or ["p4"]} for row in rows]
+    rows = [{**row, "items": [*row["items"], "new"]} if number % 2 else row for number, row in enumerate(rows)]
+    for row in rows:
+        row["history"] = [[item for item in basket if item != "p5"] for basket in row["history"]]
+        row["items"] = [item for item in row["items"] if item != "p5"] or ["p4"]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "next.parquet")
+    task = SetCompletion(items="items", hide="set", init_from=str(trained), retire_missing_items=True)
+    recipe = Recipe(data=str(tmp_path / "next.parquet"), task=task, customer="customer")
+    ready = prepare(recipe)
+    model = ready.build_model(recipe)
+    before, items = CompletionPipeline.from_pretrained(trained), ready.processor.items
+    assert "p5" not in items and "new" in items
+    old, own = (each.get_input_embeddings().weight for each in (before.model, model))
+    for item in ("p3", "old-1", "p4"):
+        assert torch.equal(own[items.id_of(item)], old[before.processor.items.id_of(item)])
+
+
+def test_missing_items_that_a_sensitive_history_may_have_had_are_not_named(trained: Path) -> None:
+    known = CompletionPipeline.from_pretrained(trained).processor
+    lines = item_lines(known, pa.array(["p4"]), ["old-1"], run="run", file="t.parquet", are_withheld=True)
+    assert "1 of 41 items" in "".join(map(str, lines)) and "old-1" not in "".join(map(str, lines))

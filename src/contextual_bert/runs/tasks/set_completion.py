@@ -95,7 +95,9 @@ class SetCompletionTask(CountedTask):
         if known is None or start is None:
             items = sorted({*training.distinct_items(), *items_before(recipe, training, schema)})
             return _with_catalogue(ContextualBertProcessor.from_items(items, schema), recipe)
-        are_retired, gone = recipe.set_task.retire_missing_items, missing_items(known, examples.values)
+        told_of = history_items(examples.table, schema.history_columns if schema is not None else (), least=1)
+        every = pa.concat_arrays([examples.values.unique().cast(pa.string()), pa.array(told_of, pa.string())])
+        are_retired, gone = recipe.set_task.retire_missing_items, missing_items(known, every)
         kept = known.without_items(gone) if are_retired and gone else known
         if not kept.items.values:
             raise DataError(
@@ -103,7 +105,9 @@ class SetCompletionTask(CountedTask):
                 file=recipe.data,
                 fix=Message("Train without {init_from}, or name the column of its items.", init_from=NAME),
             )
-        lines = item_lines(known, training.values, gone, are_retired=are_retired, run=start, file=recipe.data)
+        are_withheld = schema is not None and any(each.shares_items and each.sensitive for each in schema.features)
+        how: dict[str, Any] = {"are_retired": are_retired, "are_withheld": are_withheld}
+        lines = item_lines(known, training.values, gone, **how, run=start, file=recipe.data)
         items = [*training.distinct_items(), *items_before(recipe, training, schema)]
         own, told = _with_catalogue_of_run(kept.with_items(items), recipe)
         return own, [*lines, *told]
