@@ -186,13 +186,14 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
         )
     forms = [feature.form for feature in schema.layout] if schema is not None else []
     learned = recipe.set_task.history_baskets if recipe.task.has_items else None
-    if learned not in (None, "off") and "history" not in forms:
+    if learned not in (None, "off") and forms.count("history") != 1:
+        # Of two histories the second would show what became of a basket that is drawn from the first.
         raise ConfigurationError(
-            f"is about baskets of histories, and no column of {recipe.data} is a history: contextual-bert inspect "
-            "says why",
+            f"is about the baskets of one history, and {forms.count('history') or 'no'} columns of {recipe.data} are a "
+            "history: contextual-bert inspect says why",
             setting="history_baskets",
             value=learned,
-            fix="Leave it out, or give the schema a feature of the kind 'history'.",
+            fix="Leave it out, or give the schema one feature of the kind 'history'.",
         )
     if recipe.conditioning in HISTORY_BASELINES and forms.count("history") != 1:
         raise ConfigurationError(

@@ -139,7 +139,7 @@ def test_baskets_of_histories_need_a_history(tmp_path: Path, conditioning: str) 
         conditioning=conditioning,
         model=SIZES,
     )
-    with pytest.raises(ConfigurationError, match="baskets of histories"):
+    with pytest.raises(ConfigurationError, match="baskets of one history"):
         run(recipe, tmp_path / "run", is_quiet=True)
 
 
@@ -176,3 +176,17 @@ def test_missing_items_that_a_sensitive_history_may_have_had_are_not_named(train
     known = CompletionPipeline.from_pretrained(trained).processor
     lines = item_lines(known, pa.array(["p4"]), ["old-1"], run="run", file="t.parquet", are_withheld=True)
     assert "1 of 41 items" in "".join(map(str, lines)) and "old-1" not in "".join(map(str, lines))
+
+
+def test_baskets_are_drawn_from_one_history_alone(tmp_path: Path) -> None:
+    table = parquet.read_table(shoppers(tmp_path / "sets.parquet"))
+    parquet.write_table(table.append_column("seen", table["history"]), tmp_path / "two.parquet")
+    for asked, is_refused in ((None, False), ("past", True)):
+        task = SetCompletion(items="items", hide="set", history_baskets=asked)
+        recipe = Recipe(data=str(tmp_path / "two.parquet"), task=task, customer="customer", model=SIZES)
+        ready: Any = prepare(recipe)
+        if is_refused:
+            with pytest.raises(ConfigurationError, match="one history, and 2 columns"):
+                ready.build_model(recipe)
+        else:
+            assert ready.num_learned_rows(recipe) == len(ready.datasets["train"])

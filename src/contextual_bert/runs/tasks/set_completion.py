@@ -248,8 +248,8 @@ class SetCompletionTask(CountedTask):
         """Return the training sets, and where the recipe says so baskets of their histories besides."""
         own, schema, task = self.dataset(recipe, "train"), self.processor.schema, recipe.set_task
         names = [each.name for each in schema.read_features if each.shares_items] if schema is not None else []
-        if own is None or task.hide != "set" or not names or recipe.is_context_shuffled:
-            return own
+        if own is None or task.hide != "set" or len(names) != 1 or recipe.is_context_shuffled:
+            return own  # of two histories the second would show what became of a drawn basket
         order = task.history_baskets or ("past" if self._has_one_row_each() else "off")
         return own if order == "off" else DrawnBaskets(own, history=names[0], order=order, seed=recipe.seed)
 
