@@ -148,11 +148,14 @@ def _sets(keys: Sequence[Any], items: Sequence[str]) -> list[tuple[Any, list[str
 def write_real_data(name: str, source: Path, folder: Path) -> Split:
     """Write sets, catalogue and two splits, as it is and with a tenth of the items left out; return the latter."""
     table, catalogue = STUDIES[name][0](source)
+    items = pc.list_flatten(table["items"]).combine_chunks().unique()
+    # What no set has would be a rival to the rows with features alone, and never the answer.
+    catalogue = catalogue.filter(pc.is_in(catalogue["id"], value_set=items))
     folder.mkdir(parents=True, exist_ok=True)
     parquet.write_table(table, folder / "sets.parquet")
     parquet.write_table(catalogue, folder / "items.parquet")
     split = new_split(table, "customer", OWNER, shares=SHARES, seed=SPLIT_SEED)
-    cold = with_cold_items(split, pc.list_flatten(table["items"]).combine_chunks().unique(), COLD_SHARE, seed=COLD_SEED)
+    cold = with_cold_items(split, items, COLD_SHARE, seed=COLD_SEED)
     split.save(folder / "split.json")
     cold.save(folder / "cold-split.json")
     return cold

@@ -17,7 +17,9 @@ def write_films(folder: Path, *, num_users: int = 40) -> Path:
     users += [f"{user}\t{20 + user}\t{'MF'[user % 2]}\tother\t85711" for user in range(num_users)]
     (folder / "ml-100k.user").write_text("\n".join(users) + "\n", encoding="utf-8")
     films = ["item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq"]
-    films += [f'{film}\tThe "{film}"\t{1990 + film % 5 if film else "V"}\tAction Drama' for film in range(30)]
+    films += [
+        f'{film}\tThe "{film}"\t{1990 + film % 5 if film else "V"}\tAction Drama' for film in range(33)
+    ]  # three are not liked
     (folder / "ml-100k.item").write_text("\n".join(films) + "\n", encoding="utf-8")
     return folder
 
@@ -51,6 +53,8 @@ def test_rows_differ_in_features_and_in_what_is_left_out(tmp_path: Path) -> None
     folder = tmp_path / "runs"
     cold = real_catalogues.write_real_data("ml-100k", write_films(tmp_path), folder)
     assert cold.cold_items
+    sets = parquet.read_table(folder / "sets.parquet")["items"].to_pylist()
+    assert {*parquet.read_table(folder / "items.parquet")["id"].to_pylist()} == {item for each in sets for item in each}
     rows = real_catalogues.real_rows("ml-100k", folder, epochs=1)
     assert all(name == recipe.name for name, recipe in rows.items())
     assert rows["ids"].set_task.catalogue is None
