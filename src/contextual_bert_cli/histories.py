@@ -161,7 +161,7 @@ def command(
     check_output_path(output)
     load_arrow()
     from contextual_bert.data import write_histories
-    from contextual_bert.data.log_settings import HistorySettings
+    from contextual_bert.data.logs.log_settings import HistorySettings
     from contextual_bert.runs.sigterm import ending_at_sigterm
     from contextual_bert.training.progress import counting
 

@@ -6,8 +6,7 @@ from .dataset import EveryPosition, LengthBucketSampler, SequenceBatch, Sequence
 from .drawn_baskets import DrawnBaskets
 from .groups import Groups, group_rows
 from .hashing import table_digest
-from .history_report import HistoryReport
-from .log_settings import HistorySettings
+from .logs import HistoryReport, HistorySettings, write_histories
 from .name_lists import read_names
 from .oracle import Oracle
 from .policies import ReadReport, SetPolicy
@@ -20,7 +19,6 @@ from .splits import Split, check_fractions, new_split, split_by_column, split_by
 from .text_audit import audit_texts
 from .text_masking import TextMaskingCollator
 from .text_table import TextTable
-from .transaction_logs import write_histories
 from .world import StylistWorld
 from .writers import check_writable, write_table
 

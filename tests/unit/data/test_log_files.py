@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contextual_bert.data.log_files import LogFiles
+from contextual_bert.data.logs.log_files import LogFiles
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.errors import DataError, UnknownNameError
 

@@ -123,7 +123,7 @@ def test_a_later_block_may_say_which_number_is_the_day(tmp_path: Path, monkeypat
     rows = ["1,a,01/02/2019", "1,b,02/02/2019", "1,c,25/02/2019"]
     path.write_text(LINES + "\n".join(rows) + "\n")
     for name in ("log_files._BLOCK_BYTES", "log_rows._BYTES_LOOKED_AT"):
-        monkeypatch.setattr(f"contextual_bert.data.{name}", 10)
+        monkeypatch.setattr(f"contextual_bert.data.logs.{name}", 10)
     assert read(path, tmp_path)[0] == [DAYS[0], datetime.date(2019, 2, 2), DAYS[1]]
     path.write_text(LINES + "\n".join([*rows, *["1,e,26/02/2019"] * 5, "1,d,02/25/2019"]) + "\n")
     with pytest.raises(DataError, match="not written as '%d/%m/%Y', as others are") as caught:

@@ -117,12 +117,12 @@ def test_the_result_does_not_depend_on_buckets_or_files(tmp_path: Path, split: s
 
 
 def test_a_csv_file_in_blocks_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contextual_bert.data.transaction_logs.num_buckets_for", lambda rows: 4)
+    monkeypatch.setattr("contextual_bert.data.logs.transaction_logs.num_buckets_for", lambda rows: 4)
     log = drawn_log(seed=2)
     wanted, _ = made(log, tmp_path, split="none")
     pa_csv.write_csv(log, tmp_path / "log.csv")
     whole, _ = made(tmp_path / "log.csv", tmp_path, split="none")
-    monkeypatch.setattr("contextual_bert.data.log_files._BLOCK_BYTES", 3000)
+    monkeypatch.setattr("contextual_bert.data.logs.log_files._BLOCK_BYTES", 3000)
     table, _ = made(tmp_path / "log.csv", tmp_path, split="none")
     assert table.equals(whole) and table.equals(wanted)
     assert table.schema.field("age").type == pa.int64()
@@ -367,7 +367,7 @@ def test_a_full_disk_or_an_interruption_leaves_nothing(tmp_path: Path, monkeypat
 
     for step in ("log_buckets.Buckets.add", "transaction_logs.baskets_of", "transaction_logs._lists"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"contextual_bert.data.{step}", interrupted)
+            patched.setattr(f"contextual_bert.data.logs.{step}", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 made(drawn_log(seed=0), tmp_path)
         assert [*tmp_path.iterdir()] == []

@@ -16,10 +16,10 @@ from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, wi
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_types import DECIMAL_KEY, TYPE_KEY, as_typed
 from contextual_bert.data.groups import AMOUNT
-from contextual_bert.data.log_baskets import BASKET, ITEM, QUANTITY, TIME, USER
-from contextual_bert.data.log_files import LogBatch, LogFiles
-from contextual_bert.data.log_settings import HistorySettings
-from contextual_bert.data.log_times import LogClock
+from contextual_bert.data.logs.log_baskets import BASKET, ITEM, QUANTITY, TIME, USER
+from contextual_bert.data.logs.log_files import LogBatch, LogFiles
+from contextual_bert.data.logs.log_settings import HistorySettings
+from contextual_bert.data.logs.log_times import LogClock
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.errors import DataError
 from contextual_bert.places import place_of_row

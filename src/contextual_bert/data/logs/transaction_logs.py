@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from contextual_bert.atomic_files import check_can_be_made
 from contextual_bert.data.column_types import as_typed
 from contextual_bert.data.groups import SLIPS
-from contextual_bert.data.history_report import HistoryReport
-from contextual_bert.data.log_baskets import DAY, TIME, USER, Baskets, Findings, baskets_of
-from contextual_bert.data.log_buckets import Buckets, num_buckets_for, user_hashes
-from contextual_bert.data.log_files import LogFiles
-from contextual_bert.data.log_rows import LogRows
-from contextual_bert.data.log_settings import (
+from contextual_bert.data.logs.history_report import HistoryReport
+from contextual_bert.data.logs.log_baskets import DAY, TIME, USER, Baskets, Findings, baskets_of
+from contextual_bert.data.logs.log_buckets import Buckets, num_buckets_for, user_hashes
+from contextual_bert.data.logs.log_files import LogFiles
+from contextual_bert.data.logs.log_rows import LogRows
+from contextual_bert.data.logs.log_settings import (
     DAYS_AGO,
     HISTORY,
     HISTORY_COUNTS,
@@ -35,7 +35,7 @@ from contextual_bert.data.log_settings import (
     PART,
     HistorySettings,
 )
-from contextual_bert.data.log_times import TimeScale
+from contextual_bert.data.logs.log_times import TimeScale
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.splits import PARTS, time_borders

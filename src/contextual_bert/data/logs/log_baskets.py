@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.groups import value_rows
-from contextual_bert.data.log_buckets import stable_order, user_hashes
-from contextual_bert.data.log_settings import HistorySettings
+from contextual_bert.data.logs.log_buckets import stable_order, user_hashes
+from contextual_bert.data.logs.log_settings import HistorySettings
 from contextual_bert.data.ragged import offsets_of
 
 __all__ = ["BASKET", "DAY", "ITEM", "QUANTITY", "TIME", "USER", "Baskets", "Findings", "baskets_of"]

@@ -23,7 +23,7 @@ from contextual_bert.context.dates import (
 from contextual_bert.context.spelling import FLOAT, INTEGER
 from contextual_bert.data.column_types import filled_cells
 from contextual_bert.data.instants import ZONE, instants
-from contextual_bert.data.log_files import LogBatch
+from contextual_bert.data.logs.log_files import LogBatch
 from contextual_bert.errors import DataError
 
 __all__ = ["LogClock", "TimeScale"]
