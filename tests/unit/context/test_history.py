@@ -99,6 +99,53 @@ def test_what_is_no_history_is_refused_with_its_row(cell: Any, wrong: str) -> No
     assert caught.value.row == 1
 
 
+@pytest.mark.parametrize("word", ["null", "NULL", " None ", "NaN"])
+def test_text_that_says_null_is_missing_in_a_table_as_in_a_query(word: str) -> None:
+    of_table = encode_table(schema(), pa.table({"before": ['[["hat"]]', word]}))
+    of_records = encode_records(schema(), [{"before": '[["hat"]]'}, {"before": word}])
+    assert of_table.arrays["before"].tolist() == of_records.arrays["before"].tolist()
+    assert of_table.arrays["before"][1, 0].tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "text", ["[[\"hat's\"], ['coat']]", r"[['hat\'s'], ['coat']]", "[['hat\\'s', None], (\"coat\",)]"]
+)
+def test_quotes_of_both_kinds_are_those_of_python(text: str) -> None:
+    read = History(name="before").read_value(text)
+    assert read is not None
+    assert [[name for name in basket["items"] if name] for basket in read] == [["hat's"], ["coat"]]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [[["hat"], None, ["coat"]], ["hat", None, "coat"], [{"items": ["hat"]}, {"items": None}], [["hat"], None]],
+    ids=["between baskets", "between items alone", "of an object", "at the end"],
+)
+def test_null_in_place_of_a_basket_is_refused_wherever_it_stands(cell: list[Any]) -> None:
+    told: list[str] = []
+    for encode in (
+        lambda: encode_table(schema(), pa.table({"before": [cell[:1], cell]}), file="sets.parquet"),
+        lambda: encode_table(schema(), pa.table({"before": [json.dumps(each) for each in (cell[:1], cell)]})),
+        lambda: encode_records(schema(), [{"before": cell[:1]}, {"before": cell}]),
+        lambda: encode_records(schema(), [{}, {"before": json.dumps(cell)}]),
+    ):
+        with pytest.raises(DataError) as caught:
+            encode()
+        assert (caught.value.row, caught.value.column) == (1, "before")
+        told.append(caught.value.problem)
+    assert {*told} == {"basket 2 of the history is null"}
+
+
+def test_the_json_schema_has_null_where_a_query_may_give_it() -> None:
+    history, missing = feature().json_schema()["anyOf"]
+    _, items, basket = history["items"]["anyOf"]
+    assert missing == {"type": "null"} not in history["items"]["anyOf"]
+    assert {"type": "null"} in items["items"]["anyOf"] and basket["properties"]["items"] == items
+    allowed: list[Any] = [None, [], ["hat"], [["hat", None], []], [{"items": ["hat", None], "days_ago": None}]]
+    for cell in allowed:
+        assert len(encode_records(schema(), [{"before": cell}]).arrays["before"]) == 1
+
+
 def test_a_basket_of_the_future_is_refused_in_a_table_too() -> None:
     column = pa.array([[], [{"items": ["hat"], "days_ago": 1.0}, {"items": ["hat"], "days_ago": -2.0}]])
     with pytest.raises(DataError, match="future") as caught:
@@ -141,6 +188,29 @@ def test_text_of_json_is_found_as_the_lists_that_it_says_are() -> None:
     found = infer_features(pa.table(columns), SchemaSettings(min_count=1, items=pa.array(["coat", "hat"])))
     assert {each.name: each.kind for each in found.schema.features} == {"before": "history", "band": "categorical"}
     assert "with days" not in next(note.reason for note in found.notes if note.column == "before")
+
+
+def texts_with(cell: str) -> pa.Table:
+    return pa.table({"before": [*[json.dumps([["hat"], ["coat", str(number)]]) for number in range(38)], "[]", cell]})
+
+
+def test_text_that_says_null_is_counted_as_missing() -> None:
+    found = infer_features(texts_with("null"), SchemaSettings(min_count=1, items=pa.array(["coat", "hat"])))
+    (note,) = found.notes
+    assert (note.kind, note.missing) == ("history", 1) and "1 cell says null, which is missing" in note.reason
+
+
+@pytest.mark.parametrize("cell", ["[['hat'", '[["hat"], null]', "tent"])
+def test_one_cell_that_is_no_history_is_named_where_the_others_are(cell: str) -> None:
+    with pytest.raises(DataError) as caught:
+        infer_features(texts_with(cell), SchemaSettings(min_count=1, items=pa.array(["coat", "hat"])))
+    assert (caught.value.row, caught.value.column) == (39, "before")
+
+
+def test_lists_of_lists_that_hold_no_items_are_no_fault() -> None:
+    columns = {"outline": [[["1", "2"], None]] * 3, "notes": ['[["x"], null]', '[["y"]]', '[["z"]]']}
+    found = infer_features(pa.table(columns), SchemaSettings(min_count=1, items=pa.array(["coat", "hat"])))
+    assert [note.kind for note in found.notes] == [None, None]
 
 
 def test_a_blank_cell_of_a_column_of_categories_is_missing_too() -> None:

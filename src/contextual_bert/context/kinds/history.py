@@ -5,6 +5,7 @@ history has no list of its own and reads the same item vectors as the sets. Not 
 """
 
 import json
+from ast import literal_eval
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from contextual_bert.arrow_types import is_list, is_text, value_type
-from contextual_bert.context.columns import list_lengths, to_numbers
+from contextual_bert.context.columns import MISSING_MARKS, list_lengths, to_numbers
 from contextual_bert.context.interactions import (
     BASKETS_AGO,
     DAYS_AGO,
@@ -39,6 +40,7 @@ from contextual_bert.context.kinds.feature import (
     Finding,
     Form,
     InferenceSettings,
+    count_missing,
     feature_name,
     feature_source,
     sensitive_schema,
@@ -46,7 +48,7 @@ from contextual_bert.context.kinds.feature import (
 from contextual_bert.context.raw_values import SINGLE_TYPES, none_if_missing, number_of
 from contextual_bert.context.vocabulary import Vocabulary, canonical, canonical_array
 from contextual_bert.errors import DataError, SchemaError, type_in_words
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 
 ITEMS, DAYS = "items", "days_ago"
 BASKET = pa.struct([(ITEMS, pa.list_(pa.string())), (DAYS, pa.float64())])
@@ -55,15 +57,18 @@ MOST_DAYS = 36_500
 _BASKETS = r"^\s*\[\s*[\[{]"  # no single items, which any list has
 _FIX = (
     'Give the baskets, oldest first: [["a", "b"], ["c"]], with days before the set as [{"items": ["a"], "days_ago": '
-    '12}], or items alone as ["a", "b"]; [] says that there is none.'
+    '12}], or items alone as ["a", "b"]; [] says that there is none, and null that nothing is known.'
 )
+_BASKET_FIX = "Leave it out, or give its items."
+_MOST = 0.5  # of the cells: above that, a cell that is no history is a fault of the table
 
 
 class History(Feature, frozen=True):
     """The items that somebody had before, oldest basket first; they share the item vectors of the model.
 
     A cell is a list of items, each a basket of its own; a list of baskets, which are lists of items; or a list of
-    objects ``{"items": [...], "days_ago": number}``. Text of JSON says the same.
+    objects ``{"items": [...], "days_ago": number}``. Text of JSON or of Python's lists says the same, and text such as
+    "null" that the history is missing (`MISSING_MARKS`).
 
     Args:
         name: name of the feature.
@@ -129,7 +134,11 @@ class History(Feature, frozen=True):
         bound = feature.for_items(Vocabulary(settings.items.to_pylist(), reserved=["[PAD]", "[MASK]", "[UNK]"]))
         try:
             baskets = read_histories(array, column=column)
-        except (DataError, SchemaError) as error:
+        except DataError as error:
+            if _share_of_items(array, settings.items) > _MOST:
+                raise
+            return Finding(None, str(error), 0)
+        except SchemaError as error:
             return Finding(None, str(error), 0)
         distinct = len(pc.drop_null(baskets.items.unique()))
         ids = bound._ids(baskets.items)
@@ -144,9 +153,12 @@ class History(Feature, frozen=True):
             f"{sizes.mean():.1f} a row; {share:.0%} of their items are among those of the sets"
         )
         cut = int((sizes > MOST_BASKETS).sum())
+        num_said = int(baskets.is_blank.sum()) - count_missing(array)
+        if num_said:
+            reason += f"; {counted(num_said, 'cell')} {agreeing('say', num_said)} null, which is missing"
         if cut:
             reason += f"; {counted(cut, 'row')} with more than the newest {MOST_BASKETS} baskets, which alone count"
-        return Finding("history", reason, distinct, (feature,))
+        return Finding("history", reason, distinct, (feature,), num_marked=num_said)
 
     def encode_values(self, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
         if self._items is None:
@@ -172,17 +184,19 @@ class History(Feature, frozen=True):
         names, counts = (unknown.field(number).to_pylist() for number in range(2))
         return EncodedColumn(table, dict(zip(names, counts, strict=True)))
 
-    def read_value(self, value: object) -> list[dict[str, Any]]:
+    def read_value(self, value: object) -> list[dict[str, Any]] | None:
         if isinstance(value, str):
             value = _parsed(value)
+            if value is None:
+                return None
         if isinstance(value, np.ndarray) and value.ndim:
             value = list(value)
         if not isinstance(value, (list, tuple)):
             raise DataError(f"{value!r:.80} is {type_in_words(value)}, not a history", fix=_FIX)
-        return [self._read_basket(each) for each in map(none_if_missing, value) if each is not None]
+        return [self._read_basket(each, number) for number, each in enumerate(map(none_if_missing, value), start=1)]
 
-    def _read_basket(self, value: object) -> dict[str, Any]:
-        """Return one basket of a record, as ``BASKET`` holds it."""
+    def _read_basket(self, value: object, number: int) -> dict[str, Any]:
+        """Return one basket of a record, as ``BASKET`` holds it; ``number`` counts the baskets from 1."""
         days = None
         if isinstance(value, Mapping):
             given = cast("Mapping[str, object]", value)
@@ -192,7 +206,9 @@ class History(Feature, frozen=True):
             days = None if days is None else number_of(days)
             if days is not None and days < 0:
                 raise DataError(f"days_ago is {days:g}: the basket lies in the future", fix="Give days before the set.")
-            value = given[ITEMS]
+            value = none_if_missing(given[ITEMS])
+        if value is None:
+            raise _null_basket(number)
         if isinstance(value, SINGLE_TYPES):
             value = [value]
         if isinstance(value, np.ndarray) and value.ndim:
@@ -331,7 +347,9 @@ def read_histories(array: pa.Array, *, column: str, file: str | None = None) -> 
                     fix="A history holds what was before the set. Give days before it.",
                 )
         baskets = pc.struct_field(baskets, ITEMS)
-    if is_list(baskets.type):
+    are_lists = is_list(baskets.type)
+    if are_lists:
+        _check_baskets(baskets, basket_rows, column=column, file=file)
         items, sizes = baskets.flatten(), list_lengths(baskets)
     else:
         items, sizes = baskets, np.ones(len(baskets), np.int64)
@@ -342,7 +360,23 @@ def read_histories(array: pa.Array, *, column: str, file: str | None = None) -> 
         raise error.moved(file=file, row=int(basket_rows[basket_of[error.row or 0]])) from None
     is_named = pc.not_equal(pc.utf8_trim_whitespace(strings), "")  # a blank names nothing, as in a query
     strings = pc.if_else(is_named, strings, None)
+    if not are_lists:
+        _check_baskets(strings, basket_rows, column=column, file=file)
     return ReadHistories(strings, basket_of, basket_rows, days, is_blank)
+
+
+def _check_baskets(baskets: pa.Array, rows: NDArray[np.int64], *, column: str, file: str | None) -> None:
+    """Raise DataError where null stands in place of a basket, which is neither an empty basket nor a known one."""
+    if not baskets.null_count:
+        return
+    first = int(np.flatnonzero(baskets.is_null().to_numpy(zero_copy_only=False))[0])
+    row = int(rows[first])
+    number = first - int(np.searchsorted(rows, row)) + 1
+    raise _null_basket(number).moved(file=file, row=row, column=column)
+
+
+def _null_basket(number: int) -> DataError:
+    return DataError(f"basket {number:,} of the history is null", fix=_BASKET_FIX)
 
 
 def _from_text(array: pa.Array, *, column: str, file: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
@@ -361,11 +395,16 @@ def _from_text(array: pa.Array, *, column: str, file: str | None) -> tuple[pa.Ar
 
 
 def _parsed(text: str) -> object:
-    """Return the list that a text of JSON, or of Python's lists, holds."""
-    for written in (text, text.replace("'", '"')):
+    """Return the list that a text of JSON, or of Python's lists, holds; None where it says that it is missing."""
+    if text.strip() in MISSING_MARKS:
+        return None
+    ways = [(json.loads, text), (literal_eval, text.strip())]
+    if '"' not in text and "\\" not in text:
+        ways.append((json.loads, text.replace("'", '"')))  # null and true beside Python's quotes
+    for read, written in ways:
         try:
-            return json.loads(written)
-        except (ValueError, RecursionError):
+            return read(written)
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
     raise DataError(f"{text[:80]!r} is no history", fix=_FIX)
 
@@ -408,18 +447,56 @@ def holds_items(array: pa.Array, items: pa.Array, *, share: float = 0.5) -> bool
 
 
 def holds_baskets(array: pa.Array) -> bool:
-    """Return whether the cells of a column of text are lists of baskets, in JSON, and one of them has an item.
+    """Return whether most cells of a column of text are lists of baskets, in JSON, and one of them has an item.
 
     Example:
         >>> holds_baskets(pa.array(['[["coat"], ["hat", "coat"]]', "[]"])), holds_baskets(pa.array(['{"a": 1}']))
         (True, False)
     """
-    if not pc.any(pc.match_substring_regex(array.cast(pa.string()), _BASKETS)).as_py():
+    texts = array.cast(pa.string())
+    if not pc.any(pc.match_substring_regex(texts, _BASKETS)).as_py():
         return False
     try:
         return len(read_histories(array, column="history").basket_rows) > 0
-    except (DataError, SchemaError):
-        return False
+    except DataError:
+        readable = _readable(texts)
+    is_most = len(readable) > _MOST * (len(texts) - count_missing(texts))
+    return is_most and len(read_histories(readable, column="history").basket_rows) > 0
+
+
+def _readable(texts: pa.Array) -> pa.Array:
+    """Return the cells of a column of text that are histories, or say that the history is missing."""
+    reader, distinct = History(name="history"), pc.unique(pc.drop_null(texts))
+    kept: list[str] = []
+    for text in distinct.to_pylist():
+        try:
+            if text.strip():
+                reader.read_value(text)
+                kept.append(text)
+        except DataError:
+            continue
+    return texts.filter(pc.is_in(texts, value_set=pa.array(kept, texts.type)))
+
+
+def _share_of_items(array: pa.Array, items: pa.Array) -> float:
+    """Return how many of the values that stand in a column of histories are items of the sets, as a share."""
+    if is_text(value_type(array.type)):
+        values = read_histories(_readable(array.cast(pa.string())), column="history").items
+    else:
+        values = array
+        while is_list(values.type) or pa.types.is_struct(values.type):
+            if is_list(values.type):
+                values = values.flatten()
+            elif values.type.get_field_index(ITEMS) >= 0:
+                values = pc.struct_field(values, ITEMS)
+            else:
+                return 0.0
+        try:
+            values = canonical_array(values)
+        except DataError:
+            return 0.0
+    known = pc.sum(pc.is_in(values, value_set=items)).as_py() or 0
+    return known / max(1, len(values) - values.null_count)
 
 
 def history_items(table: pa.Table, columns: Iterable[str], *, least: int) -> list[str]:
