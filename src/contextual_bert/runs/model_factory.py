@@ -131,7 +131,8 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
         f"weight decay {chosen.weight_decay:.2g}"
     )
     if chosen.max_steps > 0:
-        return [f"training: {counted(chosen.max_steps, 'step')}, as max_steps says; {settings}"]
+        line = f"training: {counted(chosen.max_steps, 'step')}, as max_steps says; {settings}"
+        return [line, *_popularity_lines(recipe)]
     epochs, own = chosen.num_train_epochs, steps_of_epoch(num_rows, batch_size)
     steps = math.ceil(epochs * own)
     line = (
@@ -144,7 +145,21 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
             ". Few steps teach little: without {num_train_epochs} small tables get more", **{EPOCHS: _short(epochs)}
         )
         line = joined(line, advice)
-    return [line]
+    return [line, *_popularity_lines(recipe)]
+
+
+def _popularity_lines(recipe: Recipe) -> list[str]:
+    """Return a sentence on a model that reads nothing of a row; nothing of other models."""
+    if not recipe.task.has_items or recipe.set_task.hide != "set" or has_context(recipe):
+        return []
+    return [
+        Message(
+            "{hide} hides whole sets and {conditioning} reads no context: all that can be learned is how popular each "
+            "item is. Give a history or another context, and a method that reads it.",
+            hide="set",
+            conditioning=recipe.conditioning,
+        )
+    ]
 
 
 def _short(number: float) -> float:

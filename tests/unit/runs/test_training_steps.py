@@ -13,6 +13,7 @@ from contextual_bert.runs.runner import run
 from contextual_bert.runs.sweep import train_missing
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert.training.defaults import default_epochs, steps_of_epoch
+from contextual_bert_cli.wording import in_options
 
 ROWS = 200
 SMALL = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "num_hidden_layers": 1}
@@ -68,6 +69,20 @@ def test_the_log_says_what_was_chosen_and_few_steps(ready: SetCompletionTask) ->
     assert said(max_steps=7, per_device_train_batch_size=8) == f"training: 7 steps, as max_steps says; {settings}"
     popular = replace(ready.recipe, conditioning="popularity", model={})
     assert training_lines(popular, ready, defaults={}) == []
+
+
+def test_hidden_sets_without_a_context_are_said_to_teach_popularity(ready: SetCompletionTask) -> None:
+    for hide, conditioning, is_said in (
+        ("set", "none", True),
+        ("items", "none", False),
+        ("set", "global_state_update", False),
+    ):
+        recipe = replace(ready.recipe, task=replace(ready.recipe.task, hide=hide), conditioning=conditioning)
+        for training in ({}, {"max_steps": 3}):
+            lines = training_lines(replace(recipe, training=training), ready, defaults={})
+            assert any("how popular each item is. Give a history" in line for line in lines) == is_said
+    said = training_lines(replace(recipe, conditioning="none"), ready, defaults={})[-1]
+    assert in_options(said).startswith("--hide set hides whole sets and --conditioning none reads no context: ")
 
 
 def test_a_run_takes_these_steps_and_writes_them_down(ready: SetCompletionTask, tmp_path: Path) -> None:
