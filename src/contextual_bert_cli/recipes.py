@@ -398,7 +398,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         has_words = options.get("text") is not None and task.checkpoint_to_read is None
         _check_not_inferred(values, brings, has_words=has_words)
     if features is not None:
-        from contextual_bert.runs.run_schema import check_unlearned
+        from contextual_bert.runs.run_schema import check_features
 
-        check_unlearned(features, recipe, file=str(file))
+        check_features(features, recipe, file=str(file))
     return recipe

@@ -17,7 +17,7 @@ from contextual_bert import (
     TextSampling,
     sample_texts,
 )
-from contextual_bert.context import Categorical
+from contextual_bert.context import Categorical, History
 from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
 from contextual_bert.runs.run_directory import SCORES_FILE, load_scores
@@ -609,6 +609,20 @@ def test_a_schema_has_nothing_that_is_learned(command: Any, own_texts: Path, tmp
     assert result.exit_code == 2
     said = f"schema.json, feature {column!r}: reads {column!r} as context, and here it is learned or learned from"
     assert said in " ".join(result.stderr.split())
+
+
+def test_a_schema_of_texts_has_no_history(command: Any, own_texts: Path, tmp_path: Path) -> None:
+    ContextSchema(features=(History(name="before"),)).save(tmp_path / "schema.json")
+    columns = ("--text", "review", "--label", "verdict", "--conditioning", "ngrams_context")
+    settings = ("--schema", tmp_path / "schema.json", "--output", tmp_path / "run")
+    result = command("train", own_texts / "reviews.csv", *columns, *settings)
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert "schema.json, feature 'before': is a history of the items of sets, and here texts are learned from" in said
+    assert (
+        "Allowed: categorical, multi_categorical, numerical, vector" in said
+        and "history" not in said.split("Allowed")[1]
+    )
 
 
 def test_texts_that_are_categories_are_texts(command: Any, own_texts: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema, InferredSchema, alike_warning
 from contextual_bert.context.infer import ColumnNote, SchemaSettings, check_named_columns, infer_features
+from contextual_bert.context.kinds import KINDS
 from contextual_bert.context.row_numbers import follows_in_time
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data import Audit, Split
@@ -30,8 +31,8 @@ def given_schema(recipe: Recipe) -> ContextSchema:
     return ContextSchema.from_dict(dict(recipe.schema or {})).with_sensitive(recipe.sensitive)
 
 
-def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | None = None, file: str = "") -> None:
-    """Raise ConfigurationError where a schema has as context what a recipe learns or learns from.
+def check_features(schema: ContextSchema | None, recipe: Recipe, *, run: str | None = None, file: str = "") -> None:
+    """Raise ConfigurationError where a schema has as context what a recipe learns from, or a history beside texts.
 
     Args:
         schema: of the run that is gone on from, or of the recipe.
@@ -41,20 +42,28 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
     """
     learned = recipe.task.columns
     for index, feature in enumerate(schema.features if schema is not None else ()):
+        allowed = ""
         if feature.column in learned:
-            named = f"feature {feature.name!r}"
-            place = JsonPlace(("features", index), file, words=named if file else f"the schema, {named}")
-            fix = (
-                f"Train that run without it: --exclude {feature.column}."
-                if run is not None
-                else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
-            )
-            raise ConfigurationError(
-                f"reads {feature.column!r} as context, and here it is learned or learned from",
-                place=PathPlace(run) if run is not None else place,
-                value=feature.column,
-                fix=fix,
-            )
+            problem = f"reads {feature.column!r} as context, and here it is learned or learned from"
+        elif feature.shares_items and not recipe.task.has_items:
+            problem = f"is a {feature.kind} of the items of sets, and here texts are learned from"
+            allowed = f"Allowed: {', '.join(name for name, kind in KINDS.items() if not kind.shares_items)}."
+        else:
+            continue
+        named = f"feature {feature.name!r}"
+        place = JsonPlace(("features", index), file, words=named if file else f"the schema, {named}")
+        fix = (
+            f"Train that run without it: --exclude {feature.column}."
+            if run is not None
+            else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
+        )
+        raise ConfigurationError(
+            problem,
+            place=PathPlace(run) if run is not None else place,
+            value=feature.column,
+            allowed=allowed,
+            fix=fix,
+        )
 
 
 def check_missing_values(schema: ContextSchema, recipe: Recipe, *, columns: Collection[str]) -> None:
@@ -97,7 +106,7 @@ def check_brought(schema: ContextSchema | None, recipe: Recipe, *, run: str) -> 
             place=PathPlace(run),
             fix=Message("Leave {schema} out: the run brings its own.", schema=NAME),
         )
-    check_unlearned(schema, recipe, run=run)
+    check_features(schema, recipe, run=run)
 
 
 def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]:
@@ -140,7 +149,7 @@ def schema_of(
     """
     if recipe.schema is not None:
         schema = given_schema(recipe)
-        check_unlearned(schema, recipe)
+        check_features(schema, recipe)
         check_missing_values(schema, recipe, columns={*training.column_names, *left_out})
         try:
             return InferredSchema(schema.with_ranges(training), ())
