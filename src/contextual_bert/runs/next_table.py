@@ -64,7 +64,7 @@ def item_lines(
     are_retired: bool = False,
     are_withheld: bool = False,
 ) -> list[str]:
-    """Return sentences on items that are new, and on items of the run that the table lacks.
+    """Return sentences on items of the sets that are new, and on items of the run that the table lacks.
 
     Args:
         known: the processor of the run.
@@ -82,7 +82,7 @@ def item_lines(
     new = dict(zip(values.filter(is_new).to_pylist(), counts.filter(is_new).to_pylist(), strict=True))
     lines: list[str] = []
     if new:
-        added = f"{counted(len(new), 'item')} {agreeing('are', len(new))} new to {run}"
+        added = f"{counted(len(new), 'item')} of the sets {agreeing('are', len(new))} new to {run}"
         lines.append(f"{added}, appended to its vocabulary: {counted_examples(new)}")
     if gone:
         lost = f"{len(gone):,} of {counted(len(names), 'item')} of {run} {agreeing('are', len(gone))} not in {file}: "
@@ -93,6 +93,27 @@ def item_lines(
             advice = Message("To retire what is missing, give {retire_missing_items}.", retire_missing_items=True)
             lines.append(joined(f"{lost}{shown}. Each stays a candidate. ", advice))
     return lines
+
+
+def history_item_lines(
+    known: ContextualBertProcessor, before: Sequence[str], training: pa.Array, *, run: str, are_withheld: bool = False
+) -> list[str]:
+    """Return a sentence on new items that histories alone hold, beside those of the sets that `item_lines` counts.
+
+    Args:
+        known: the processor of the run.
+        before: the items that the histories of the training part tell of, each once.
+        training: the items of all sets of the training part.
+        run: that is gone on from.
+        are_withheld: the items are not named: they may be of a sensitive history.
+    """
+    told_already = {*known.items.values, *pc.unique(training).to_pylist()}
+    new = [item for item in before if item not in told_already]
+    if not new:
+        return []
+    shown = WITHHELD if are_withheld else examples(new)
+    counted_new = f"{counted(len(new), 'item')} of histories alone {agreeing('are', len(new))} new to {run}"
+    return [f"{counted_new}, too, appended to its vocabulary: {shown}"]
 
 
 def context_lines(

@@ -14,7 +14,7 @@ import torch
 from contextual_bert import CompletionPipeline
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
-from contextual_bert.runs.next_table import item_lines
+from contextual_bert.runs.next_table import history_item_lines, item_lines
 from contextual_bert.runs.run_directory import load_run
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.recipes import use_of
@@ -176,6 +176,23 @@ def test_missing_items_that_a_sensitive_history_may_have_had_are_not_named(train
     known = CompletionPipeline.from_pretrained(trained).processor
     lines = item_lines(known, pa.array(["p4"]), ["old-1"], run="run", file="t.parquet", are_withheld=True)
     assert "1 of 41 items" in "".join(map(str, lines)) and "old-1" not in "".join(map(str, lines))
+
+
+def test_new_items_of_sets_and_of_histories_are_counted_apart(trained: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(trained.parent / "sets.parquet").to_pylist()
+    for number, row in enumerate(rows):
+        row["items"] = [*row["items"], "new"] if number % 2 else row["items"]
+        row["history"] = [["new", "attic-1", *(["attic-2"] if number % 3 else [])], *row["history"]]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "next.parquet")
+    task = SetCompletion(items="items", hide="set", init_from=str(trained))
+    ready = prepare(Recipe(data=str(tmp_path / "next.parquet"), task=task, customer="customer"))
+    assert {"new", "attic-1", "attic-2"} <= {*ready.processor.items.values}
+    said = "\n".join(map(str, ready.remarks))
+    assert f"1 item of the sets is new to {trained}, appended to its vocabulary: new (" in said
+    assert f"2 items of histories alone are new to {trained}, too, appended to its vocabulary: attic-1, attic-2" in said
+    known = CompletionPipeline.from_pretrained(trained).processor
+    (hidden,) = history_item_lines(known, ["attic-1"], pa.array(["p4"]), run="run", are_withheld=True)
+    assert hidden.startswith("1 item of histories alone is new to run") and "attic" not in hidden
 
 
 def test_baskets_are_drawn_from_one_history_alone(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 """Tasks: what a run learns. One class a kind, and ``prepare``, which makes one from a recipe and its table."""
 
 from contextual_bert.context.kinds.history import history_items
-from contextual_bert.data import TextTable
+from contextual_bert.data import SetTable, TextTable
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference import outside_lines_of
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.runs.next_table import check_columns_of_run, context_lines
+from contextual_bert.runs.next_table import check_columns_of_run, context_lines, history_item_lines
 from contextual_bert.runs.prepared_data import beside_context, make_split
 from contextual_bert.runs.run_schema import alike_values, customer_warnings, customers_in, schema_of, without_leaks
 from contextual_bert.runs.run_table import RunTable, audit_of, read_data
@@ -106,12 +106,16 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
         if schema is not None and recipe.schema is None and recipe.leaks == "drop":
             leaks = audit_of(split, examples, schema, groups=rows.groups)
             schema, leaking = without_leaks(schema, leaks)
+    before = tuple[str, ...]()
     if recipe.task.has_items and schema is not None and schema.history_columns:
         # What training knows from histories alone can be asked for, too.
         before = tuple(history_items(training.table, schema.history_columns, least=recipe.set_task.policy.min_count))
         cold, counted = split.cold_items, split.rows("train")
         examples = rows.examples(recipe, count_rows=counted, cold_items=cold, known_items=before)
     own, told = task.learned_from(recipe, known, schema, examples=examples, split=split)
+    if known is not None and run is not None and isinstance(training, SetTable):
+        are_withheld = schema is not None and any(each.shares_items and each.sensitive for each in schema.features)
+        told = [*told, *history_item_lines(known, before, training.values, run=run, are_withheld=are_withheld)]
     processor: ContextualBertProcessor = own["processor"]
     first_rows = rows.groups.first_rows if rows.groups is not None else None
     outside = outside_lines_of(everywhere, processor, first_rows=first_rows)
