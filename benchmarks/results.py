@@ -5,11 +5,11 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,8 +26,16 @@ def circumstances() -> dict[str, Any]:
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        "transformers": version_of("transformers"),
     }
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of a package, or None if it is not installed: peers stand in environments of their own."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def processor_name() -> str:
