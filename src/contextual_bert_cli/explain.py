@@ -1,5 +1,7 @@
 """``contextual-bert explain``: which fields of the context, and which items, made a proposal what it is."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -7,16 +9,22 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.asked_queries import SET, items_of
+from contextual_bert_cli.inputs import checking
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
+from contextual_bert_cli.pipelines import load_with_notes
+from contextual_bert_cli.recipe_options import READING, with_recipe_options
+from contextual_bert_cli.recipes import check_reads, reading_of
 from contextual_bert_cli.records import at_options, read_context
 
 EXAMPLE = """\b
 Example:
   contextual-bert explain runs/gsu --set 'coat-17,[MASK]' --context '{"age": 34, "gender": "female"}'
   contextual-bert explain runs/gsu --set 'coat-17,[MASK]' --context '{"age": 34}' --item hat-3 --format json
+  contextual-bert explain runs/gsu --set '[MASK]' --context '{"age": 34}' --item coat-new --catalogue shop.csv
 """
 
 
+@with_recipe_options(only=READING)
 def command(
     directory: options.RunOfSets,
     *,
@@ -37,6 +45,15 @@ def command(
     separator: Annotated[
         str | None, typer.Option(help="What stands between the items of --set; left out, as the run was trained.")
     ] = None,
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=checking("table"),
+            help="The shop's table, one row an item: of a run whose items have features, its new items are known by "
+            f"theirs. {options.DATA_FORMATS}.",
+        ),
+    ] = None,
     pairs: Annotated[
         int,
         typer.Option(min=2, help="With more than 12 fields: orders drawn and taken both ways; more is less chance."),
@@ -45,23 +62,24 @@ def command(
     output_format: options.FormatChoice = "table",
     batch_size: Annotated[int, typer.Option(min=1, help="Questions a forward pass.")] = 256,
     device: options.Device = "auto",
+    given: Mapping[str, Any],
 ) -> None:
     """Say which fields of the context made an item as probable as it is, which items, and what others would get."""
+    choices = {**locals(), **given}
     from contextual_bert.inference.saved_files import trained_sets
 
     load_arrow()
     calm_transformers()
+    check_reads(choices, ("catalogue",))
     between = separator or trained_sets(directory).separator
     query: dict[str, Any] = {"items": items_of(items, between), "context": read_context(context), "repeats": repeats}
 
     from contextual_bert.runs.run_directory import load_recipe
 
     load_recipe(directory)
-    from contextual_bert import CompletionPipeline, explain
-    from contextual_bert.training import chosen_device
+    from contextual_bert import explain
 
-    with working(f"loading {directory}"):
-        pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
+    pipeline: Any = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading_of(choices))
     with working("asking with fewer fields"), at_options(SET.options):
         found = explain(pipeline, query, item=item, slot=slot - 1, num_pairs=pairs, seed=seed, batch_size=batch_size)
     if output_format == "json":

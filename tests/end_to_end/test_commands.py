@@ -412,6 +412,26 @@ def test_explain_prints_what_complete_answers(command: Any, told_less: Path) -> 
     assert markdown.stdout.startswith(f"## Why {best['item']} as item 2 of coat-0, [MASK]")
 
 
+def test_explain_knows_new_items_by_their_catalogue(command: Any, world: Path, tmp_path: Path) -> None:
+    articles = pq.read_table(world / "articles.parquet")
+    spring = articles.slice(0, 1).set_column(0, "item", pa.array(["coat-spring"]))
+    write_csv(pa.concat_tables([articles, spring]), tmp_path / "shop.csv")
+    rates = ("--set", "context_dropout=0.1", "--set", "field_dropout=0.2", "--catalogue", world / "articles.parquet")
+    run = tmp_path / "run"
+    assert command("train", world / "outfits.parquet", *command.small, *rates, "--output", run).exit_code == 0
+    query = ("--set", "coat-0,[MASK]", "--context", '{"age": 30}', "--item", "coat-spring")
+    unknown = command("explain", run, *query)
+    assert unknown.exit_code == 2 and "--item coat-spring is no item that the model knows" in unknown.stderr
+    result = command("explain", run, *query, "--catalogue", tmp_path / "shop.csv", "--format", "json")
+    assert result.exit_code == 0, result.output
+    found = Explanation.from_json(result.stdout)
+    assert found.item == "coat-spring" and found.item_reasons is not None and found.item_reasons.is_new
+    assert "New to the run, and known by their features alone: 1 item" in " ".join(result.stderr.split())
+    refused = command("explain", run, *query, "--decimal", ",")
+    assert refused.exit_code == 2
+    assert "--decimal says how the file of --catalogue is written" in " ".join(refused.stderr.split())
+
+
 def test_explain_refuses_what_it_would_have_to_invent(command: Any, finished: Path, told_less: Path) -> None:
     query = ("--set", "coat-0", "--context", '{"age": 30}')
     result = command("explain", finished, *query)
