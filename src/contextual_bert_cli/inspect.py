@@ -91,6 +91,10 @@ def command(
     name, folder = "none", None
     lines = {name: tuple(map(in_options, getattr(found, name))) for name in ("reading", "basis", "faults")}
     show(replace(found, **lines).to_rich())
+    if not found.is_whole and found.log is not None:
+        remark("", "no schema is written. Inspect the sets that the command below makes, or name a set with --group-by")
+        next_commands(log_command(data, found.log, choices))
+        return
     if method is not None:
         remark("", f"{checkpoint} brings its own features and its method: no schema is written")
         name, folder = method, f"{checkpoint}-on"

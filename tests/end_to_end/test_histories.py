@@ -1,6 +1,7 @@
 """A transaction log to sets with histories by the command: its report, and mistakes as one sentence."""
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+
+from contextual_bert.data import large_files
 
 NAMED = ("--user", "customer", "--item", "article", "--time", "date")
 
@@ -77,6 +80,24 @@ def test_an_output_that_exists_is_kept(command: Any, log: Path, tmp_path: Path) 
     assert result.exit_code == 2
     assert "exists already" in result.output and output.read_text() == "mine"
     assert command("histories", "--log", log, *NAMED, "--output", output, "--overwrite").exit_code == 0
+
+
+def test_inspect_reads_the_first_rows_alone_of_a_large_log(
+    command: Any, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_files, "_NUM_BYTES", 4_000)
+    output = tmp_path / "schema.json"
+    result = command("inspect", log, "--items", "article", "--output", output)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert re.search(rf"read the first \d+ rows of {re.escape(str(log))}, which is large", said)
+    assert "most of 'customer' come at several times of 'date': a transaction log" in said
+    assert f"histories --log {log} --user customer --item article --time date" in result.stderr
+    assert not output.exists() and "no schema is written" in result.stderr and "train" not in result.stderr
+    grouped = ("--group-by", "customer,date", "--duplicates", "drop")
+    whole = command("inspect", log, "--items", "article", *grouped, "--output", output)
+    assert whole.exit_code == 0, whole.output
+    assert output.exists() and "which is large" not in whole.stdout
 
 
 def test_inspect_proposes_the_command_for_a_log(command: Any, log: Path, tmp_path: Path) -> None:

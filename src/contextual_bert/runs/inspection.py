@@ -29,7 +29,7 @@ from contextual_bert.models.reserved_items import RESERVED_ITEMS
 from contextual_bert.nouns import counted
 from contextual_bert.places import TablePlace
 from contextual_bert.runs.catalogue_reading import catalogue_features
-from contextual_bert.runs.log_columns import LogColumns, log_columns
+from contextual_bert.runs.log_columns import LogColumns, log_columns, log_of_large_file
 from contextual_bert.runs.prepared_data import make_split
 from contextual_bert.runs.run_schema import (
     alike_values,
@@ -64,6 +64,7 @@ class Inspection:
         is_split: the table can be split as ``train`` would.
         items: what the catalogue says of the items, where one is named.
         log: the columns of a transaction log, where the table looks like one.
+        is_whole: all rows were read. Of a large log the first ones alone are, and no column has a note.
 
     Example:
         >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
@@ -81,6 +82,7 @@ class Inspection:
     is_split: bool = True
     items: InferredSchema | None = None
     log: LogColumns | None = None
+    is_whole: bool = True
 
     def lines(self) -> list[str]:
         """Everything but the table of columns, a sentence a line."""
@@ -91,10 +93,14 @@ class Inspection:
             else "no feature found: only 'none' can be trained"
         )
         log = [self.log.line()] if self.log is not None else []
+        if not self.is_whole:
+            return [*self.reading, *log]
         return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults, *log]
 
     def to_rich(self) -> Group:
         """For a terminal: the sentences, and a row a column of the table."""
+        if not self.is_whole:
+            return Group(*(Text(line) for line in self.lines()))
         shown: list[RenderableType] = [_columns_table(self.notes, num_rows=self.num_rows)]
         if self.items is not None:
             found = _columns_table(self.items.notes, num_rows=None)
@@ -128,7 +134,7 @@ def inspect_table(
     source: Frame | None = None,
     has_tokens: bool = True,
 ) -> Inspection:
-    """Look at the table of a recipe, of sets or texts.
+    """Look at the table of a recipe, of sets or texts. Of a large transaction log the first rows alone are read.
 
     Args:
         recipe: the table, its columns, the item filters and the split, as for ``run``.
@@ -140,6 +146,10 @@ def inspect_table(
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
         CheckpointError: texts, and no tokenizer there.
     """
+    log = log_of_large_file(recipe) if source is None else None
+    if log is not None:
+        told = f"read {log[1]} of {recipe.data}, which is large"
+        return Inspection(None, (), 0, (told,), (), (), log=log[0], is_whole=False)
     overrides = dict(overrides or {})
     # A column that an override makes a feature must have one value in each group.
     needed = [name for name, kind in overrides.items() if kind != "ignore"]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,12 @@ from contextual_bert.arrow_types import decoded, is_text
 from contextual_bert.context.dates import are_iso_dates, date_formats_of
 from contextual_bert.data import SetTable
 from contextual_bert.data.column_codes import codes_of
-from contextual_bert.runs.run_table import RunTable
+from contextual_bert.data.large_files import read_first_rows
+from contextual_bert.errors import ContextualBertError
+from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.training.recipe import Recipe
 
-__all__ = ["LogColumns", "log_columns"]
+__all__ = ["LogColumns", "log_columns", "log_of_large_file"]
 
 _USER = re.compile(
     r"(?i)(^|[^a-z])(user|customer|client|member|person|account|visitor|household|shopper|listener|kunde)"
@@ -80,6 +83,32 @@ def log_columns(recipe: Recipe, rows: RunTable, sets: SetTable) -> LogColumns | 
     named = [recipe.customer] if recipe.customer is not None else _user_columns(table, others)
     users = [name for name in named if name != time and name in table.column_names and _come_again(table[name], times)]
     return LogColumns(users[0], task.items, time, named_group) if users else None
+
+
+def log_of_large_file(recipe: Recipe) -> tuple[LogColumns, str] | None:
+    """Return the columns of a large file that its first rows show to be a transaction log, and how many rows those are.
+
+    None of a file that is not large or no log, and where the recipe says what is made of its rows: ``group_by`` and
+    ``hide``, a split, or other files.
+
+    Args:
+        recipe: names the file and the items.
+    """
+    task = recipe.set_task if recipe.task.has_items else None
+    others = (recipe.validation_data, recipe.test_data, recipe.split)
+    if task is None or task.group_by or task.hide == "set" or any(each is not None for each in others):
+        return None
+    columns = {"text_columns": task.text_columns, "code_columns": recipe.code_columns}
+    try:
+        first = read_first_rows(Path(recipe.data), settings=recipe.reading, **columns)
+        if first is None:
+            return None
+        rows = read_data(recipe, first.table)
+        sets = rows.examples(recipe, count_rows=None)
+        found = log_columns(recipe, rows, sets) if isinstance(sets, SetTable) else None
+    except (ContextualBertError, OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None  # it is told of all rows
+    return (found, first.share) if found is not None else None
 
 
 def _time_column(table: pa.Table, names: Sequence[str], formats: Sequence[str]) -> str | None:
