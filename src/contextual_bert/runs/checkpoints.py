@@ -32,6 +32,7 @@ from contextual_bert.runs.run_directory import (
     curve_of,
     flat_settings,
     is_trained,
+    is_whole_checkpoint,
     step_of,
     trainer_state,
 )
@@ -191,6 +192,13 @@ class CheckpointFiles(TrainerCallback, ExportableState):
             share_files(folder)
             write_manifest(folder)
 
+    def finish(self, args: TrainingArguments, state: TrainerState) -> None:
+        """Write the manifest of the last step's checkpoint where an interrupt came behind its last other file."""
+        folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        is_own = is_whole_checkpoint(folder) and _digest_of(folder) == self.recipe_digest
+        if is_own and not has_manifest(folder):
+            self.on_save(args, state, TrainerControl())
+
 
 def recipe_digest(recipe: Recipe, *, digests: Mapping[str, str]) -> str:
     """Return the hash of the settings, table and split that decide the weights; a setting at its default is left out.
@@ -218,8 +226,7 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
         RunDirectoryError: a file was changed, is missing, or cannot be read.
     """
     check_readable(checkpoint, CHECKPOINT_FILES)
-    own = trainer_state(checkpoint).get("stateful_callbacks", {}).get(CheckpointFiles.__name__, {})
-    theirs = own.get("attributes", {}).get("recipe_digest") if isinstance(own, dict) else None
+    theirs = _digest_of(checkpoint)
     if theirs is not None and theirs != digest:
         raise ConfigurationError(
             "is of a run with other settings, table or split than the recipe beside it: two runs wrote into one folder",
@@ -237,6 +244,12 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
         )
     if best_weights(checkpoint).parent != checkpoint:
         _check_files(best_weights(checkpoint).parent, names={WEIGHTS_FILE})
+
+
+def _digest_of(checkpoint: Path) -> Any:
+    """Return the digest of the recipe that a checkpoint is marked with, None where it has none."""
+    own = trainer_state(checkpoint).get("stateful_callbacks", {}).get(CheckpointFiles.__name__, {})
+    return own.get("attributes", {}).get("recipe_digest") if isinstance(own, dict) else None
 
 
 def _check_files(checkpoint: Path, names: Collection[str] = CHECKPOINT_FILES) -> None:

@@ -61,7 +61,8 @@ from contextual_bert.training.recipe import Recipe
 def train(trainer: Trainer, checkpoint: Path | None, *, bars: Bars | None) -> Sequence[Mapping[str, Any]]:
     """Train the trainer's model and return the history of its losses.
 
-    At SIGTERM training finishes its step, writes a checkpoint and raises ``SystemExit``.
+    At SIGTERM training finishes its step, writes a checkpoint and raises ``SystemExit``. At Ctrl-C it stops at once; a
+    checkpoint that lacks its manifest alone gets it.
 
     Args:
         trainer: of ``make_trainer``.
@@ -80,6 +81,11 @@ def train(trainer: Trainer, checkpoint: Path | None, *, bars: Bars | None) -> Se
             with stopping_after_step(stop):
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
             history = trainer.state.log_history
+    except KeyboardInterrupt:
+        for each in trainer.callback_handler.callbacks:
+            if isinstance(each, CheckpointFiles):
+                each.finish(trainer.args, trainer.state)
+        raise
     finally:
         if bars is not None:
             bars.close()

@@ -19,13 +19,14 @@ from transformers import TrainerState
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.manifest import write_manifest
-from contextual_bert.runs import SetCompletionTask, run
+from contextual_bert.runs import SetCompletionTask, checkpoints, run
 from contextual_bert.runs.run_directory import last_checkpoint, passed_over, remember_recipe, step_of
 from contextual_bert.runs.sigterm import Terminated
 from contextual_bert.runs.termination import StopAfterStep
-from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe
+from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe, training_arguments
 
 STEPS_PER_EPOCH = 6
+SHARING, MANIFEST = "share_files", "write_manifest"
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,42 @@ def test_the_checkpoint_of_another_recipe_is_refused(
     remember_recipe(output, tiny_data.resolve(other), digests=tiny_data.digests, num_devices=1)
     with pytest.raises(ConfigurationError, match=r"checkpoint-6 is of a run with other settings.*--overwrite"):
         run(other, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
+
+
+@pytest.mark.parametrize("step", [SHARING, MANIFEST], ids=["before", "within"])
+def test_an_interrupt_before_the_manifest_leaves_a_whole_checkpoint(
+    tiny_data: SetCompletionTask,
+    recipe: Recipe,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    """The trainer has written all else, and says that the training can go on there."""
+    calls: list[Path] = []
+    act = getattr(checkpoints, step)
+
+    def interrupted_once(folder: Path) -> Any:
+        calls.append(folder)
+        return interrupt() if len(calls) == 1 else act(folder)
+
+    monkeypatch.setattr(checkpoints, step, interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path / "run", prepared=tiny_data, is_quiet=True)
+    checkpoint = last_checkpoint(tmp_path / "run")
+    assert checkpoint is not None and step_of(checkpoint) == STEPS_PER_EPOCH
+    assert (checkpoint / "manifest.json").is_file()
+    run(recipe, tmp_path / "run", prepared=tiny_data, is_resumed=True, is_quiet=True)
+    assert_same_run(tmp_path / "run", whole)
+
+
+def test_an_interrupt_gives_no_manifest_to_the_checkpoint_of_another_recipe(interrupted: Path, tmp_path: Path) -> None:
+    _, checkpoint = copy_of(interrupted, tmp_path)
+    (checkpoint / "manifest.json").unlink()
+    arguments = training_arguments(checkpoint.parent, device="cpu", seed=0)
+    checkpoints.CheckpointFiles("other").finish(arguments, TrainerState(global_step=STEPS_PER_EPOCH))
+    checkpoints.CheckpointFiles("other").finish(arguments, TrainerState(global_step=STEPS_PER_EPOCH + 1))
+    assert not (checkpoint / "manifest.json").exists()
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
