@@ -268,6 +268,7 @@ def test_a_history_is_told_in_words() -> None:
     assert own.said_of(values.values[0], "hat") == "hat in 2 of 3 baskets, the last 1 basket before the newest"
     assert own.said_of(values.values[0], "shoe") == "shoe in 1 of 3 baskets, the last one"
     assert own.said_of(values.values[0][:1], "coat") == "coat is not among 1 item before"
+    assert own.said_of(own.encode(pa.array([[]], pa.list_(pa.string()))).values[0], "coat") == "nothing before"
     assert own.said_of(own.encode(pa.array([[{"items": ["hat"], "days_ago": 9.0}]])).values[0], "hat").endswith(
         "9 days ago"
     )

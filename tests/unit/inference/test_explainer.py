@@ -171,6 +171,12 @@ def test_fields_that_are_not_given_have_no_contribution(pipeline: CompletionPipe
     assert "together" in nothing.to_markdown()
 
 
+def test_values_that_the_model_never_saw_are_named(pipeline: CompletionPipeline) -> None:
+    notes = explain(pipeline, {**QUERY, "context": {"sex": "f", "brands": ["a", "never-seen"]}}).notes
+    assert "Unknown values of brands, treated as unknown: never-seen." in notes
+    assert not any("Unknown values" in note for note in explain(pipeline, QUERY).notes)
+
+
 def test_each_item_counts_by_what_is_missing_without_it(pipeline: CompletionPipeline) -> None:
     query = {**QUERY, "items": ["item-1", "item-4", "[MASK]", "item-5"]}
     explanation = explain(pipeline, query)

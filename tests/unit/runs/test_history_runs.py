@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from contextual_bert import CompletionPipeline
+from contextual_bert import CompletionPipeline, explain
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
 from contextual_bert.runs.next_table import history_item_lines, item_lines
@@ -79,6 +79,16 @@ def test_what_was_had_before_is_proposed_again(trained: Path) -> None:
     assert next(iter(ranks[0])) == "p3"
     assert all(ranks[0][item] > 2 * ranks[1][item] for item in items)
     assert sum(ranks[0].values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_an_explanation_says_what_was_had_before_and_what_is_unknown(trained: Path) -> None:
+    pipeline = CompletionPipeline.from_pretrained(trained)
+    found = explain(pipeline, {"items": ["[MASK]"], "context": {"history": [["p3"], ["p3", "tent"]]}}, item="p3")
+    (field,) = found.fields
+    assert (field.field, field.value) == ("history", "p3 in 2 of 2 baskets, the last one") and field.log_odds > 0
+    assert "Unknown values of history, treated as unknown: tent." in found.notes
+    (nothing,) = explain(pipeline, {"items": ["[MASK]"], "context": {"history": "[]"}}).fields
+    assert nothing.value == "nothing before"
 
 
 def test_the_next_command_asks_for_a_whole_set(trained: Path) -> None:

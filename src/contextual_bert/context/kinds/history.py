@@ -228,7 +228,7 @@ class History(Feature, frozen=True):
         own = baskets[(baskets[:, ITEM] == self._items.id_of(item)) & (baskets[:, TIMES] > 0)]
         if not len(own):
             num_items = int((values[:, TIMES] > 0).sum())
-            return f"{item} is not among {counted(num_items, 'item')} before"
+            return f"{item} is not among {counted(num_items, 'item')} before" if num_items else "nothing before"
         times, ago, days = (int(own[0, place]) for place in (TIMES, BASKETS_AGO, DAYS_AGO))
         since = f", {counted(days, 'day')} ago" if days != UNKNOWN_DAYS else ""
         newest = "the last one" if ago == 0 else f"the last {counted(ago, 'basket')} before the newest"

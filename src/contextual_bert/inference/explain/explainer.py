@@ -172,6 +172,8 @@ def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
     if answer["unknown_items"]:
         unknown = ", ".join(answer["unknown_items"])
         yield f"Unknown items, of which the model knows only that something is there: {unknown}."
+    for name, values in answer["unknown_context"].items():
+        yield f"Unknown values of {name}, treated as unknown: {', '.join(values)}."
     absent = [name for name in asked.context if name not in {feature.name for feature in features}]
     if absent:
         yield f"Not given, so without a contribution: {', '.join(absent)}."
