@@ -78,7 +78,7 @@ def command(
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     calm_transformers()
     from contextual_bert.conditioning.registry import PAPER_METHODS
-    from contextual_bert.errors import UnknownNameError
+    from contextual_bert.errors import ConfigurationError, UnknownNameError
     from contextual_bert.places import SettingPlace
     from contextual_bert.runs.registry import as_row, check_read, check_recipe, check_study, keeps_weights
     from contextual_bert.training.recipe_checks import check_conditioning
@@ -130,15 +130,20 @@ def command(
                 ready.check(ready.resolve(recipe))
             for recipe in recipes:
                 clear_run(run_directory(output, recipe))
-        found = study(
-            f"Methods compared on {data}",
-            recipes,
-            output,
-            prepared=ready,
-            peers=Peers(reference=reference),
-            num_jobs=jobs,
-            say=remark,
-        )
+        try:
+            found = study(
+                f"Methods compared on {data}",
+                recipes,
+                output,
+                prepared=ready,
+                peers=Peers(reference=reference),
+                num_jobs=jobs,
+                say=remark,
+            )
+        except ConfigurationError as error:
+            if error.place == SettingPlace("conditioning") and error.value in split_commas(baselines):
+                raise error.at(SettingPlace("--baselines")) from None
+            raise
     finish_study(found, output, runs=output / "METHOD" / "seed-N")
     ranking, firsts = found.ranking(), {recipe.label: recipe for recipe in reversed(recipes)}
     usable = next((firsts[name] for name in ranking if keeps_weights(firsts[name])), None)

@@ -132,7 +132,7 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
     )
     if chosen.max_steps > 0:
         line = f"training: {counted(chosen.max_steps, 'step')}, as max_steps says; {settings}"
-        return [line, *_popularity_lines(recipe)]
+        return [line, *popularity_lines(recipe)]
     epochs, own = chosen.num_train_epochs, steps_of_epoch(num_rows, batch_size)
     steps = math.ceil(epochs * own)
     line = (
@@ -145,12 +145,13 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
             ". Few steps teach little: without {num_train_epochs} small tables get more", **{EPOCHS: _short(epochs)}
         )
         line = joined(line, advice)
-    return [line, *_popularity_lines(recipe)]
+    return [line, *popularity_lines(recipe)]
 
 
-def _popularity_lines(recipe: Recipe) -> list[str]:
-    """Return a sentence on a model that reads nothing of a row; nothing of other models."""
-    if not recipe.task.has_items or recipe.set_task.hide != "set" or has_context(recipe):
+def popularity_lines(recipe: Recipe) -> list[str]:
+    """Return a sentence on a trained model that reads nothing of a row; nothing of other models."""
+    is_blind = recipe.task.has_items and recipe.set_task.hide == "set" and not has_context(recipe)
+    if not is_blind or recipe.conditioning in FITTED_BASELINES:
         return []
     return [
         Message(
@@ -216,7 +217,11 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
             "history: contextual-bert inspect says why",
             setting="conditioning",
             value=recipe.conditioning,
-            fix="Give the schema one feature of the kind 'history', or take another baseline.",
+            fix=(
+                Message("Leave out all but one with {exclude}, or take another baseline.", exclude=NAME)
+                if forms.count("history")
+                else 'Give each row its baskets in one column, such as [["a", "b"], ["c"]], or take another baseline.'
+            ),
         )
 
 

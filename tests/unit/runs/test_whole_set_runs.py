@@ -115,6 +115,7 @@ def test_methods_and_baselines_are_compared(baskets: Path, tmp_path: Path) -> No
     assert "Methods: whole sets" in told
     assert "Methods: repeated items" in told and "Methods: proposed lists" in told
     assert "| tifu_knn (baseline) |" in told
+    assert "`none`: --hide set hides whole sets" in told and "`popularity`: " not in told
     assert "NDCG@10 (%) by age" in told
 
 
@@ -122,6 +123,32 @@ def test_without_a_history_the_baselines_say_so(baskets: Path, tmp_path: Path) -
     recipe = recipe_for(baskets, "tifu_knn", exclude=("before",))
     with pytest.raises(ConfigurationError, match=r"conditioning='tifu_knn'.*no columns of .* are a history"):
         run(recipe, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("columns", "advice"),
+    [({}, 'Give each row its baskets in one column, such as [["a", "b"], ["c"]]'),
+     ({"before": "before", "seen": "before"}, "Leave out all but one with --exclude")],
+    ids=["none", "two"],
+)  # fmt: skip
+def test_a_comparison_names_the_option_of_a_baseline_that_it_cannot_have(
+    baskets: Path, tmp_path: Path, columns: dict[str, str], advice: str
+) -> None:
+    table = parquet.read_table(baskets)
+    own = {name: json_cells(table[source]) for name, source in columns.items()}
+    names = [name for name in table.column_names if name != "before"]
+    path = tmp_path / "baskets.parquet"
+    parquet.write_table(pa.table({**{name: table[name] for name in names}, **own}), path)
+    words = ["compare", str(path), "--items", "items", "--split-column", "part", "--hide", "set", "--seeds", "1"]
+    words += ["--conditioning", "popularity", "--baselines", "up_cf", "--output", str(tmp_path / "all")]
+    result = CliRunner().invoke(app, words)
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 2, result.output
+    assert "--baselines up_cf counts what customers bought before" in said and advice in said
+
+
+def json_cells(column: pa.ChunkedArray) -> list[str | None]:
+    return [None if cell is None else json.dumps(cell) for cell in column.to_pylist()]
 
 
 def test_a_customer_with_several_rows_is_counted_once(tmp_path: Path) -> None:
