@@ -27,7 +27,12 @@ class MaskedScores(NamedTuple):
 
 
 def excluded_ids(
-    softmax_over: SoftmaxOver, input_ids: Tensor | None, rows: Tensor, *, reserved: Sequence[int]
+    softmax_over: SoftmaxOver,
+    input_ids: Tensor | None,
+    rows: Tensor,
+    *,
+    reserved: Sequence[int],
+    reads_before: bool = False,
 ) -> Tensor | None:
     """Return the ids that each masked position cannot hold, or None where it may hold all.
 
@@ -39,6 +44,7 @@ def excluded_ids(
         input_ids: the sets. None leaves only the reserved ids excluded.
         rows: indices of the masked positions into the flattened input_ids.
         reserved: the ids that are no items.
+        reads_before: whether a position knows the items before it alone.
 
     Example:
         >>> ids = torch.tensor([[5, 1, 4]])
@@ -50,7 +56,12 @@ def excluded_ids(
     excluded = torch.as_tensor(reserved, dtype=torch.int64, device=rows.device).expand(len(rows), -1)
     if softmax_over == "items" or input_ids is None:
         return excluded
-    return torch.cat([excluded, input_ids[rows // input_ids.shape[1]]], dim=1)
+    length = input_ids.shape[1]
+    shown = input_ids[rows // length]
+    if reads_before:
+        is_later = torch.arange(length, device=rows.device) >= (rows % length)[:, None]
+        shown = shown.masked_fill(is_later, reserved[0])
+    return torch.cat([excluded, shown], dim=1)
 
 
 def exclude(logits: Tensor, excluded: Tensor | None, targets: Tensor | None = None) -> Tensor:

@@ -5,6 +5,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -13,6 +14,7 @@ import typer
 
 from contextual_bert.data.policies import SetPolicy
 from contextual_bert.data.read_settings import ReadSettings
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.options import GROUPS, DeclaredOption, declared_options
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import SettingsWithOptions
@@ -38,8 +40,23 @@ class _Command(Protocol):
 @cache
 def recipe_options() -> Mapping[str, DeclaredOption]:
     """Return all options of a recipe, by the name that they have among a command's arguments."""
-    found = [each for settings in _SETTINGS for each in declared_options(settings).values()]
-    return {each.key: each for each in found}
+    found: dict[str, DeclaredOption] = {}
+    for settings in _SETTINGS:
+        for each in declared_options(settings).values():
+            former = found.get(each.key)
+            found[each.key] = each if former is None or former.form == each.form else _of_both(former, each)
+    return found
+
+
+def _of_both(of_sets: DeclaredOption, of_texts: DeclaredOption) -> DeclaredOption:
+    """Return the option of two fields of one name, of which one is a column of sets and the other a list for texts."""
+    both = replace(
+        of_texts.option,
+        help=f"{of_sets.option.help} {of_texts.option.help}",
+        group=of_sets.option.group,
+        metavar=f"{of_sets.metavar}|{of_texts.metavar}",
+    )
+    return replace(of_texts, option=both)
 
 
 def data_options() -> tuple[str, ...]:
@@ -137,6 +154,11 @@ def values_of(settings: type, options: Mapping[str, Any]) -> dict[str, Any]:
 def _read(declared: DeclaredOption, value: Any) -> Any:
     if declared.form == "names":
         return split_commas(value)
+    if isinstance(value, list) and declared.form == "value":  # of an option that is a list for texts
+        names = split_commas(value)
+        if len(names) > 1:
+            raise ConfigurationError("is one column here", setting=declared.flag, value=", ".join(names))
+        return names[0]
     if declared.form == "texts":
         return tuple(value)
     if declared.form == "pairs":

@@ -162,17 +162,17 @@ def text_task_of(options: Mapping[str, Any]) -> "AnyTextTask | None":
 
     of_texts = {name: each for kind in TEXT_TASKS for name, each in declared_options(kind).items()}
     values = {name: value for kind in TEXT_TASKS for name, value in values_of(kind, options).items()}
+    of_sets = {**declared_options(SetPolicy), **declared_options(SetCompletion)}
     if "text" not in values:
-        if values:
+        if others := [name for name in values if name not in of_sets]:
             raise ConfigurationError(
                 "is for texts",
-                setting=of_texts[next(iter(values))].flag,
+                setting=of_texts[others[0]].flag,
                 fix="Name their column with --text, or leave it out.",
             )
         return None
-    of_sets = {**declared_options(SetPolicy), **declared_options(SetCompletion)}
     for name, each in of_sets.items():
-        if is_given(each, options.get(each.key)):
+        if name not in of_texts and is_given(each, options.get(each.key)):
             advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
             raise ConfigurationError(
                 "is for sets of items, and --text names a column of texts", setting=each.flag, fix=f"{advice}."

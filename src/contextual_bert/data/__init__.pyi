@@ -8,6 +8,7 @@ from .groups import Groups, group_rows
 from .hashing import table_digest
 from .logs import HistoryReport, HistorySettings, write_histories
 from .name_lists import read_names
+from .next_items import LastPosition, NextItemCollator
 from .oracle import Oracle
 from .policies import ReadReport, SetPolicy
 from .read_settings import ReadSettings
@@ -31,8 +32,10 @@ __all__ = [
     "Groups",
     "HistoryReport",
     "HistorySettings",
+    "LastPosition",
     "LengthBucketSampler",
     "MaskingCollator",
+    "NextItemCollator",
     "Oracle",
     "ReadReport",
     "ReadSettings",

@@ -34,6 +34,7 @@ class MaskingCollator:
         pad_id: id of padding.
         masks_per_set: how many items of a set to hide; at least one and at most all.
         one_mask_from_epoch: the first epoch that hides one item of each set; None: none does.
+        asks_next: whether that one item is the last of its sequence, which is then what is asked for.
         seed: seed of the hash.
 
     Relation to its siblings: batches of `EveryPosition` say which position to hide; then nothing is drawn.
@@ -52,6 +53,7 @@ class MaskingCollator:
         pad_id: int,
         masks_per_set: int = 1,
         one_mask_from_epoch: int | None = None,
+        asks_next: bool = False,
         seed: int = 0,
     ) -> None:
         if masks_per_set < 1:
@@ -64,7 +66,7 @@ class MaskingCollator:
         if mask_id == pad_id:
             raise ConfigurationError(f"mask_id and pad_id are both {mask_id}", fix="Give two different ids.")
         self.mask_id, self.pad_id, self.masks_per_set, self.seed = mask_id, pad_id, masks_per_set, seed
-        self.one_mask_from_epoch = one_mask_from_epoch
+        self.one_mask_from_epoch, self.asks_next = one_mask_from_epoch, asks_next
         # Shared memory: workers that were started before an epoch begins still see its number.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
@@ -87,7 +89,7 @@ class MaskingCollator:
             input_ids and labels (-100 where nothing is hidden); attention_mask where something is padded; context
             where there is one.
         """
-        sets = _as_batch(batch, self.pad_id)
+        sets = as_batch(batch, self.pad_id)
         if sets.labels is not None or sets.start_positions is not None:
             raise DataError(
                 "the batch has labels, and the masked items would take their place",
@@ -120,6 +122,8 @@ class MaskingCollator:
         # Padding sorts behind every real position, for a set of n items is asked for n at most.
         keys = np.where(real, keys >> np.uint64(1), np.uint64(2**64 - 1))
         is_late = self.one_mask_from_epoch is not None and self.epoch >= self.one_mask_from_epoch
+        if is_late and self.asks_next:
+            return torch.from_numpy(positions == sets.lengths.numpy()[:, None] - 1)
         if self.masks_per_set == 1 or is_late:
             return torch.from_numpy(positions == keys.argmin(axis=1)[:, None])
         ranks = keys.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
@@ -148,7 +152,7 @@ class WholeSetCollator:
 
     def __call__(self, batch: SequenceBatch | Sequence[SequenceBatch] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate sets, given as `MaskingCollator` takes them."""
-        sets = _as_batch(batch, self.pad_id)
+        sets = as_batch(batch, self.pad_id)
         output: dict[str, Any] = {
             "input_ids": torch.full((len(sets), 1), self.mask_id),
             "labels": sets.input_ids.masked_fill(~sets.is_real, IGNORED_LABEL),
@@ -156,7 +160,7 @@ class WholeSetCollator:
         return {**output, "context": sets.context} if sets.context else output
 
 
-def _as_batch(
+def as_batch(
     batch: SequenceBatch | Sequence[SequenceBatch] | Sequence[Mapping[str, Any]], pad_id: int
 ) -> SequenceBatch:
     """Return one batch of sets that are given as a batch or as rows."""

@@ -18,13 +18,24 @@ from contextual_bert.arrow_types import decoded, without_value
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.checked_columns import checked_column, flatten_items, missed_separators, odd_keys
 from contextual_bert.data.column_codes import codes_of
+from contextual_bert.data.ordered import ItemOrder
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace, place_of_row
 
-__all__ = ["AMOUNT", "SLIPS", "Groups", "ValueRows", "group_rows", "placing", "separator_of_cells", "value_rows"]
+__all__ = [
+    "AMOUNT",
+    "SLIPS",
+    "Groups",
+    "OrderedItems",
+    "ValueRows",
+    "group_rows",
+    "placing",
+    "separator_of_cells",
+    "value_rows",
+]
 
 SLIPS = 0.01  # of the groups of several rows: a column that varies in fewer has slips
 _MOST_RETURNS = 0.5  # of the rows
@@ -109,6 +120,13 @@ class Groups:
             raise error.further(" ".join(reasons)) from error
 
 
+class OrderedItems(NamedTuple):
+    """A column of items, and the column that puts the items of a group in order."""
+
+    items: str
+    order: ItemOrder
+
+
 def placing(groups: Groups | None) -> AbstractContextManager[None]:
     """Let errors about a row name its group, where rows were grouped."""
     return groups.placed() if groups is not None else nullcontext()
@@ -118,7 +136,7 @@ def group_rows(
     table: pa.Table,
     by: Sequence[str],
     *,
-    items: str,
+    items: str | OrderedItems,
     separator: str | None = None,
     needed: Sequence[str] = (),
     context: Sequence[str] = (),
@@ -135,7 +153,7 @@ def group_rows(
     Args:
         table: one item a row.
         by: columns that name a group; no cell of them may be missing. Their values may stand apart.
-        items: column of items. An empty cell holds none.
+        items: column of items, and what puts them in order, if anything but the table does. An empty cell holds none.
         separator: what stands between several items of a cell; None: a cell is one item.
         needed: columns that may not vary, such as the customer and the time.
         context: columns that may not be left out. They vary in slips at most.
@@ -152,6 +170,7 @@ def group_rows(
         >>> found.left_out["price"]
         'it varies within 1 of 1 groups, and describes the item'
     """
+    items, item_order = (items, None) if isinstance(items, str) else items
     if not by or items in by:
         raise ConfigurationError(
             f"The rows are to be grouped by {', '.join(map(repr, by)) or 'no column'}",
@@ -165,7 +184,8 @@ def group_rows(
     column = checked_column(table, items, file=file)
     flat = flatten_items(column, items=items, separator=separator, file=file, is_dropping=on_bad_row == "drop")
     own = group_of[flat.rows]
-    order = np.argsort(own, kind="stable")
+    times = item_order.of_rows(table, items=items, file=file) if item_order is not None else None
+    order = np.argsort(own, kind="stable") if times is None else np.lexsort((times[flat.rows], own))
     offsets = offsets_of(np.bincount(own, minlength=num_groups))
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), flat.names.take(pa.array(flat.codes[order])))
 

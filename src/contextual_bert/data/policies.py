@@ -14,7 +14,7 @@ from contextual_bert.options import SETS, Option
 
 __all__ = ["ReadReport", "SetPolicy"]
 
-Longer = Literal["drop", "sample"]
+Longer = Literal["drop", "sample", "newest"]
 Duplicates = Literal["error", "drop", "keep"]
 
 
@@ -32,13 +32,15 @@ class SetPolicy:
         min_count: drop items that occur fewer times than this (in the rows that count, see `read_sets`).
         min_size: drop sets with fewer items than this.
         max_size: the most items of a set; None is no limit.
-        longer: what happens to a longer set: drop it, or sample `max_size` of its items, a function of (seed, row).
+        longer: what happens to a longer set: drop it, sample `max_size` of its items, a function of (seed, row), or
+            keep the newest, which are its last.
         separator: what stands between the items where a column holds them as one string (CSV).
         seed: seed of the sampling.
         keeps_new: whether rows that do not count keep the items that are rare, or not there, in those that do: a
             catalogue may know them.
         cold_items: items that the rows that count do not keep.
         known_items: items that are kept however rare they are in the rows that count: histories tell of them.
+        keeps_last: whether the last item of a row that does not count is kept, known or not: it is what is asked for.
 
     Example:
         >>> SetPolicy(drop_prefixes=("18",), min_count=20, min_size=4, max_size=8).max_size
@@ -82,6 +84,7 @@ class SetPolicy:
     keeps_new: bool = False
     cold_items: tuple[str, ...] = ()
     known_items: tuple[str, ...] = ()
+    keeps_last: bool = False
 
     def __post_init__(self) -> None:
         for name in ("drop_items", "drop_prefixes"):
@@ -111,11 +114,11 @@ class SetPolicy:
                     min_size=NAME,
                 ),
             )
-        if self.longer == "sample" and self.max_size is None:
+        if self.longer != "drop" and self.max_size is None:
             raise ConfigurationError(
-                Message("samples the items of longer sets, and no {max_size} says how many", max_size=NAME),
+                Message("takes some items of longer sets, and no {max_size} says how many", max_size=NAME),
                 setting="longer",
-                value="sample",
+                value=self.longer,
                 fix=Message("Give {max_size}, too.", max_size=...),
             )
         if not isinstance(cast(object, self.separator), str) or not self.separator:
@@ -161,7 +164,7 @@ class ReadReport:
         largest: size of the largest.
         repeated_items: items found again in their own set.
         sets_with_repeats: sets in which that happened.
-        sets_sampled: longer sets of which a sample was kept.
+        sets_sampled: longer sets of which some items were kept.
         unused: what the policy names and the table does not hold.
         reading: what the reader of the file noticed and left out, as sentences.
         remarks: what should be looked at, as sentences.
@@ -211,7 +214,7 @@ class ReadReport:
                 f"items repeated within their set: {self.repeated_items:,}, in {counted(self.sets_with_repeats, 'set')}"
             )
         if self.sets_sampled:
-            text.append(f"longer sets of which a sample was kept: {self.sets_sampled:,}")
+            text.append(f"longer sets of which some items were kept: {self.sets_sampled:,}")
         if self.unused:
             asked = f"to be dropped ({{drop_items}}, {{drop_prefixes}}), but not in the table: {', '.join(self.unused)}"
             text.append(Message(asked, drop_items=NAME, drop_prefixes=NAME))

@@ -211,6 +211,8 @@ def read_sets(
         frequent |= is_known.to_numpy(zero_copy_only=False)
     rare = f"seen fewer than {policy.min_count} times" if policy.min_count > 1 else "not in the training part"
     is_kept = frequent[kept.codes] | (~counting & policy.keeps_new)
+    if policy.keeps_last:
+        is_kept |= ~counting & (np.diff(kept.rows, append=-1) != 0)
     dropped[rare] = int((~is_kept).sum())
     rare_sizes = np.bincount(kept.rows[~is_kept], minlength=num_rows)
     kept = kept.select(is_kept)
@@ -227,10 +229,11 @@ def read_sets(
     }
     rows = np.flatnonzero(~np.logical_or.reduce(list(reasons.values())))
     kept = kept.select(np.isin(kept.rows, rows, kind="table"))
-    if policy.longer == "sample":
-        sample = _sample(kept, longer, policy)
-        dropped["not in the sample of their set"] = int((~sample).sum())
-        kept = kept.select(sample)
+    if policy.longer != "drop":
+        chosen = _sample(kept, longer, policy)
+        reason = "not in the sample of their set" if policy.longer == "sample" else "older than the newest of their set"
+        dropped[reason] = int((~chosen).sum())
+        kept = kept.select(chosen)
     kept_sizes = np.bincount(kept.rows, minlength=num_rows)
     sizes = kept_sizes[rows]
     distinct = flat.names.take(pa.array(np.unique(kept.codes)))
@@ -246,7 +249,7 @@ def read_sets(
         largest=int(sizes.max(initial=0)),
         repeated_items=len(repeated),
         sets_with_repeats=len(np.unique(repeated)),
-        sets_sampled=int(longer.sum()) if policy.longer == "sample" else 0,
+        sets_sampled=int(longer.sum()) if policy.longer != "drop" else 0,
         unused=_unused(flat.names, policy),
         reading=tuple(reading_lines(table)),
         remarks=(
@@ -377,11 +380,13 @@ def _row_numbers(count_rows: ArrayLike | None, num_rows: int) -> NDArray[np.int6
 
 
 def _sample(flat: Flat, longer: NDArray[np.bool_], policy: SetPolicy) -> NDArray[np.bool_]:
-    """Keep the max_size items with the smallest hash of (seed, row, place in the table) of each longer set."""
+    """Keep max_size items of each longer set: the last, or those with the smallest hash of (seed, row, place)."""
     keep = np.ones(len(flat.codes), dtype=np.bool_)
     candidates = np.flatnonzero(longer[flat.rows])
     rows = flat.rows[candidates]
-    order = np.lexsort((hash_counters(policy.seed, rows, flat.places[candidates]), rows))
+    places = flat.places[candidates]
+    keys = hash_counters(policy.seed, rows, places) if policy.longer == "sample" else -places
+    order = np.lexsort((keys, rows))
     starts = np.searchsorted(rows[order], rows[order], side="left")
     keep[candidates[order]] = np.arange(len(order)) - starts < (policy.max_size or 0)
     return keep

@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text, without_value
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times
 from contextual_bert.context.spelling import spelt_array
 from contextual_bert.context.vocabulary import canonical_array, normal_form
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.hashing import hash_counters, hash_strings, table_digest, unit_interval
-from contextual_bert.data.instants import instants
+from contextual_bert.data.instants import times_in
 from contextual_bert.data.read_settings import OnBadRow, ReadSettings
 from contextual_bert.data.sets import SetTable
 from contextual_bert.data.text_table import TextTable
@@ -339,7 +338,9 @@ def split_by_time(
             assignment = np.full(table.num_rows, len(PARTS), np.uint8)
             assignment[rows] = found.assignment
             return replace(found, assignment=assignment, data_digest=table_digest(table))
-    times = _times(checked_column(table, column, file=file, complete=True), column, file, date_formats=date_formats)
+    times = times_in(
+        checked_column(table, column, file=file, complete=True), column=column, file=file, date_formats=date_formats
+    )
     distinct, place, counts = np.unique(times, return_inverse=True, return_counts=True)
     first_validation, first_test = time_borders(counts, validation=validation, test=test)
     time_index = np.arange(len(distinct))
@@ -464,47 +465,6 @@ def ready_split(
     shares = np.bincount(assignment, minlength=3)[1:3] / max(1, len(assignment))
     fractions = (float(shares[0]), float(shares[1]))
     return Split(assignment, by=by, column=column, fractions=fractions, seed=None, data_digest=table_digest(table))
-
-
-def _times(values: pa.ChunkedArray, column: str, file: str | None, *, date_formats: Sequence[str] = ()) -> NDArray[Any]:
-    values = decoded(values)
-    kind = values.type
-    if is_text(kind):
-        formats = date_formats_of(values, date_formats)
-        if len(formats) > 1:
-            raise DataError(
-                f"{values[0].as_py()!r} may be two days, and no row of the column says which",
-                file=file,
-                row=0,
-                column=column,
-                fix=f"Give --date-format {formats[0]!r} or {formats[1]!r} (in Python date_formats).",
-            )
-        if formats:
-            times = parsed_times(values, formats[0])
-            if times.null_count == values.null_count:
-                return times.cast(pa.int64()).to_numpy()
-            # Of two files one may have ISO 8601.
-            return instants(pc.coalesce(times.cast(pa.string()), values), column=column, file=file)[0]
-        if date_formats and not are_iso_dates(values):
-            row = pc.index(pc.is_null(parsed_times(values, date_formats[0])), True).as_py()
-            raise DataError(
-                f"{values[row].as_py()!r} is not written as {date_formats[0]!r}",
-                file=file,
-                row=row,
-                column=column,
-                fix="Give a date format that fits each row, or write the times as 2016-03-05.",
-            )
-        return instants(values, column=column, file=file)[0]
-    if pa.types.is_temporal(kind):
-        return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return values.to_numpy()
-    raise DataError(
-        f"the column is of type {kind}",
-        file=file,
-        column=column,
-        fix="A time is a date, a timestamp, a number or text such as 2016-03-05.",
-    )
 
 
 def check_fractions(validation: float, test: float) -> None:

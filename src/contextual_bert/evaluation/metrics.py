@@ -93,12 +93,13 @@ _OF_ANSWERS = (
     "without an answer is right or wrong."
 )
 _OF_WHOLE_SETS = (
-    "Set metrics: the whole set is hidden, and all its items are ranked at once; means over sets. PHR: percent of sets "
-    "with at least one hit among the first k. NDCG is divided by the ideal of the whole set, MAP by the smaller of k "
-    "and its size. What the vocabulary does not know counts as a miss."
+    "Set metrics: what was hidden, a whole set or the last item of a sequence, is ranked at once; means over sets. "
+    "PHR: percent of sets with at least one hit among the first k. NDCG is divided by the ideal of the whole set, MAP "
+    "by the smaller of k and its size. An item that the vocabulary does not know is a miss where its set has others."
 )
 _OF_APART = (
-    "Repeated items are those of the customer's history, new items all others. Each is measured over the sets with one."
+    "Repeated items are those of the customer's history, or of the sequence before, new items all others. Each is "
+    "measured over the sets with one."
 )
 _OF_LISTS = (
     "Novelty: mean of -log2 of the share that a proposed item has of the training part. Coverage: percent of all items "

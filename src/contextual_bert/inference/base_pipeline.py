@@ -35,8 +35,10 @@ from contextual_bert.inference.queries import (
     check_count,
     check_queries,
     check_separated,
-    check_set_size,
+    check_set,
+    cut_notes,
     encode_contexts,
+    newest_of,
     read_request,
 )
 from contextual_bert.inference.query_schema import existing_keys
@@ -197,7 +199,7 @@ class BaseCompletionPipeline(ABC):
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """Return the permitted items of each blank of the query."""
-        check_set_size(request, self.model.config, row=row)
+        check_set(request, self.model.config, row=row, is_cut=True)
         check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
             return permitted_items(self.asked(request), request.settings)
@@ -230,7 +232,8 @@ class BaseCompletionPipeline(ABC):
             permitted: the permitted items of each set.
         """
         each_blank = np.concatenate([each.items for each in permitted])
-        found = self.rank_permitted(sets, context, each_blank, top_k=top_k, guidance=guidance)
+        read = [newest_of(items, self.model.config) for items in sets]
+        found = self.rank_permitted(read, context, each_blank, top_k=top_k, guidance=guidance)
         ranked = zip(found.ids.tolist(), found.probabilities.tolist(), found.excluded.tolist(), strict=True)
         return self.slots(sets, permitted, ranked)
 
@@ -307,6 +310,7 @@ class BaseCompletionPipeline(ABC):
                     catalogue=self.catalogue,
                     sets=self.sets,
                 ),
+                *cut_notes(request, self.model.config),
                 *guidance_notes(self.model, request.guidance),
                 *new_item_notes(self.new_among(visible), of_the_set=True),
             ],

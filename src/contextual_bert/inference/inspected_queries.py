@@ -15,7 +15,7 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.candidates import exclude, excluded_ids
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import QueryError
-from contextual_bert.inference.queries import MASK, check_query, check_set_size, in_queries, read_request
+from contextual_bert.inference.queries import MASK, check_query, check_set, in_queries, read_request
 from contextual_bert.inference.texts.answer_spans import log_shares
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, encode_questions
 from contextual_bert.inference.texts.encode_texts import encode_texts
@@ -214,7 +214,7 @@ class InspectedSet(InspectedBlanks):
         if "items" not in query:
             raise QueryError("there is no set", location=(0, "items"), fix=self.example)
         request = read_request({key: value for key, value in query.items() if key != "context"}, row=0)
-        check_set_size(request, self.model.config, row=0)
+        check_set(request, self.model.config, row=0)
         vocabulary = self.processor.items
         unknown = [item for item in request.items if item != MASK and vocabulary.id_of_value(item) is None]
         if unknown:

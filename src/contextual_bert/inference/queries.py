@@ -171,19 +171,53 @@ def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str,
     return given
 
 
-def check_set_size(request: Request, config: "ContextualBertConfig", *, row: int) -> None:
-    """Refuse a set that has more items than the model has positions; one without positions reads sets of any length.
+def check_set(request: Request, config: "ContextualBertConfig", *, row: int, is_cut: bool = False) -> None:
+    """Refuse a set that the model cannot read: blanks where it tells what comes next, or more items than positions.
+
+    Args:
+        request: the query.
+        config: of the model; one without positions reads sets of any length.
+        row: number of the query, for messages.
+        is_cut: whether of a long sequence the newest items are read, see ``newest_of``.
 
     Raises:
-        DataError: it is too long.
+        DataError: the set, with what is wrong.
     """
-    if config.has_position_embeddings and len(request.items) > config.max_position_embeddings:
+    if config.predicts_next and (request.items.index(MASK) < len(request.items) - 1 or request.replaced):
+        key = "locked" if request.replaced else "items"
+        raise QueryError(
+            f"the model tells which item comes next, and a {MASK} stands before others"
+            if not request.replaced
+            else f"the model tells which item comes next, and {request.replaced[0]!r:.80} is to be replaced",
+            location=(row, key),
+            fix=f"Give the items in their order, with one {MASK} behind the last, or with none.",
+        )
+    is_free = config.predicts_next and is_cut
+    if config.has_position_embeddings and not is_free and len(request.items) > config.max_position_embeddings:
         raise QueryError(
             f"the set has {len(request.items)} items, blanks included, and the model reads at most "
             f"{config.max_position_embeddings}",
             location=(row, "items"),
             fix="Give a shorter set.",
         )
+
+
+def newest_of(items: Sequence[str], config: "ContextualBertConfig") -> Sequence[str]:
+    """Return the items of a sequence that a model reads which tells what comes next: the newest, the [MASK] with them.
+
+    Args:
+        items: with the [MASK] behind the last.
+        config: of the model; others read all items.
+    """
+    return items[-config.max_position_embeddings :] if config.predicts_next else items
+
+
+def cut_notes(request: Request, config: "ContextualBertConfig") -> list[str]:
+    """Return a note where a sequence has more items than are read."""
+    num_read = len(newest_of(request.items, config))
+    if num_read == len(request.items):
+        return []
+    return [f"Of {len(request.items) - 1:,} items the newest {num_read - 1:,} were read; none is proposed again."]
 
 
 def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:

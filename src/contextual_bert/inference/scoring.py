@@ -17,7 +17,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from contextual_bert.context.interactions import times_before
-from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset, WholeSetCollator
+from contextual_bert.data import EveryPosition, LastPosition, MaskingCollator, SequenceDataset, WholeSetCollator
 from contextual_bert.errors import NAME, DataError, Message, NonFiniteError
 from contextual_bert.evaluation import Scores, SetPredictions
 from contextual_bert.evaluation.set_predictions import NO_ITEM
@@ -152,13 +152,50 @@ def score_whole_sets(
     Returns:
         Scores with ``SetPredictions``. Errors are those of ``score``.
     """
-    targets = _WholeSets(dataset, truth if truth is not None else dataset)
     settings: dict[str, Any] = {"batch_size": batch_size, "dtype": dtype, "is_shared": is_shared}
+    targets = _WholeSets(dataset, truth if truth is not None else dataset)
+    return _scored_with_lists(scorer, targets, item_counts, progress=progress, **settings)
+
+
+def score_next_items(
+    scorer: Scorer,
+    dataset: SequenceDataset,
+    *,
+    longest: int | None = None,
+    batch_size: int = 1024,
+    dtype: torch.dtype = torch.float32,
+    is_shared: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    item_counts: NDArray[np.int64] | None = None,
+) -> Scores:
+    """Hide the last item of every sequence, and rank it among all items, given those before it.
+
+    Args:
+        scorer, dataset, batch_size, dtype, is_shared, progress: as for ``score``.
+        longest: items that are read, the hidden one among them; of longer sequences the newest. None: all.
+        item_counts: as for ``score_whole_sets``.
+
+    Returns:
+        Scores with ``SetPredictions``: each last item is a set of one. Errors are those of ``score``.
+    """
+    settings: dict[str, Any] = {"batch_size": batch_size, "dtype": dtype, "is_shared": is_shared}
+    return _scored_with_lists(scorer, _NextItems(dataset, longest), item_counts, progress=progress, **settings)
+
+
+def _scored_with_lists(
+    scorer: Scorer,
+    targets: "_WholeSets | _NextItems",
+    item_counts: NDArray[np.int64] | None,
+    *,
+    progress: Callable[[int, int], None] | None,
+    **settings: Any,
+) -> Scores:
+    """Return the scores of hidden sets or items, and with ``item_counts`` what is proposed for them."""
     found = _scored(scorer, targets, progress=progress, **settings)
     if item_counts is None:
         return found
-    lists = collect(scorer, _ProposedItems(dataset, len(item_counts)), progress=None, **settings)
-    ids = dataset.example_ids.numpy()[lists[:, 0].astype(np.int64)]
+    lists = collect(scorer, _ProposedItems(targets, len(item_counts)), progress=None, **settings)
+    ids = targets.dataset.example_ids.numpy()[lists[:, 0].astype(np.int64)]
     predictions = replace(
         cast(SetPredictions, found.predictions), list_id=ids, lists=lists[:, 1:], item_counts=item_counts
     )
@@ -306,7 +343,7 @@ class _MaskedItems:
 
     def predictions(
         self, places: Mapping[str, NDArray[np.int64]], is_kept: NDArray[np.bool_], items: NDArray[np.int64]
-    ) -> None:
+    ) -> SetPredictions | None:
         """Return nothing: what is masked one at a time is judged by ranks alone."""
 
     def inputs(self, numbers: Tensor) -> dict[str, Any]:
@@ -324,6 +361,30 @@ class _MaskedItems:
         return torch.stack([column.cpu().double() for column in columns], dim=1)
 
 
+class _NextItems(_MaskedItems):
+    """The last item of every sequence: a set of one."""
+
+    def __init__(self, dataset: SequenceDataset, longest: int | None) -> None:
+        super().__init__(dataset, tokenizer=None, most=None)
+        self.positions = LastPosition(dataset, longest=longest)
+
+    @property
+    def sets(self) -> Tensor:
+        """The sequence of each row."""
+        return self.positions.set_index
+
+    def predictions(
+        self, places: Mapping[str, NDArray[np.int64]], is_kept: NDArray[np.bool_], items: NDArray[np.int64]
+    ) -> SetPredictions:
+        """Return how often each item stands before in its sequence."""
+        sizes, ids = self.dataset.sizes, self.dataset.input_ids.numpy()
+        own = np.repeat(ids[self.dataset.offsets.numpy()[1:] - 1], sizes)
+        rows = np.repeat(np.arange(len(sizes)), sizes)
+        before = np.bincount(rows[ids == own], minlength=len(sizes)) - 1
+        found = before[set_index(self.dataset, places["example_id"])]
+        return SetPredictions(**places, set_size=np.ones(len(found), np.int64), times_before=found)
+
+
 class _WholeSets:
     """Every set, hidden whole: a result each of its items, in the order of ``EveryPosition``."""
 
@@ -333,8 +394,8 @@ class _WholeSets:
         self.reserved: Sequence[int] = range(len(RESERVED_ITEMS))
         self.dataset, self.positions, self.num_left_out = dataset, EveryPosition(dataset), 0
         self._collator = WholeSetCollator(mask_id=mask_id, pad_id=pad_id)
-        self._sets = dataset.by_length()
-        sizes = dataset.offsets.diff()[self._sets]
+        self.sets = dataset.by_length()
+        sizes = dataset.offsets.diff()[self.sets]
         self._starts = sizes.cumsum(dim=0) - sizes
 
     @property
@@ -366,7 +427,7 @@ class _WholeSets:
         return SetPredictions(**places, set_size=sizes[set_of[is_kept]], times_before=before)
 
     def inputs(self, numbers: Tensor) -> dict[str, Any]:
-        return dict(self._collator(self.dataset.__getitems__(self._sets[numbers])))
+        return dict(self._collator(self.dataset.__getitems__(self.sets[numbers])))
 
     def forward(self, model: Scorer, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return model.score_masked(**inputs)
@@ -382,23 +443,21 @@ class _WholeSets:
 
 
 class _ProposedItems:
-    """The first items for every set that is hidden whole: a result a set, its number and the items' numbers."""
+    """The first items for every set that is hidden: a result a set, its number and the items' numbers."""
 
-    def __init__(self, dataset: SequenceDataset, num_items: int) -> None:
-        self.dataset, self.num_items = dataset, num_items
-        mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
-        self._collator = WholeSetCollator(mask_id=mask_id, pad_id=pad_id)
+    def __init__(self, targets: _WholeSets | _NextItems, num_items: int) -> None:
+        self.targets, self.num_items = targets, num_items
 
     @property
     def order(self) -> Tensor:
-        return torch.arange(len(self.dataset))
+        return self.targets.order
 
     @property
     def num_results(self) -> int:
-        return len(self.dataset)
+        return len(self.targets.dataset)
 
     def inputs(self, numbers: Tensor) -> dict[str, Any]:
-        return {**self._collator(self.dataset.__getitems__(numbers)), "labels": numbers}
+        return {**self.targets.inputs(numbers), "labels": numbers}
 
     def forward(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         own = {name: value for name, value in inputs.items() if name != "labels"}
@@ -413,7 +472,7 @@ class _ProposedItems:
 
     def results(self, model: Any, outputs: Tensor, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
         """Return the number of each set and the items that are proposed for it."""
-        return torch.cat([numbers[:, None], outputs.cpu()], dim=1).double()
+        return torch.cat([self.targets.sets[numbers][:, None], outputs.cpu()], dim=1).double()
 
 
 def _part_of(inputs: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:

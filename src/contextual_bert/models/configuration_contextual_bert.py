@@ -57,6 +57,8 @@ class ContextualBertConfig(BertConfig):
             empty for ``none``.
         has_context_as_text: whether the context is read as words before the text, which needs no method.
         has_position_embeddings: False for sets, whose order means nothing; True for sequences.
+        predicts_next: whether a position reads the items before it alone, and so tells which item comes next, as in
+            SASRec; False: it reads those on both sides. Blocks of "bert" and the masked-item head can do this.
         has_head_layer_norm: whether the head keeps BERT's LayerNorm; False in the paper's setting.
         mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
         reserved_token_ids: ids that are never an answer ([PAD], [MASK], [UNK]): left out of every ranking.
@@ -105,6 +107,7 @@ class ContextualBertConfig(BertConfig):
     context_features: list[dict[str, Any]] | None = None
     has_context_as_text: bool = False
     has_position_embeddings: bool = False
+    predicts_next: bool = False
     has_head_layer_norm: bool = True
     mask_token_id: int = 1
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
@@ -231,6 +234,18 @@ class ContextualBertConfig(BertConfig):
 
     def _check_blocks(self) -> None:
         blocks = self.blocks
+        if self.predicts_next and (not blocks.can_hide_later or not self.has_position_embeddings):
+            able = did_you_mean(self.backbone, [name for name in BLOCKS if get_blocks(name).can_hide_later])
+            raise ConfigurationError(
+                Message(
+                    "reads items in their order: it goes with {has_position_embeddings} and {backbone}",
+                    has_position_embeddings=True,
+                    backbone="bert",
+                ),
+                setting="predicts_next",
+                value=True,
+                allowed=able if not blocks.can_hide_later else None,
+            )
         if blocks.needs_settings and (self.backbone_settings is None or not self.has_position_embeddings):
             raise ConfigurationError(
                 Message(
@@ -342,6 +357,11 @@ class ContextualBertConfig(BertConfig):
     def has_position_table(self) -> bool:
         """Return True if the embeddings know positions; ModernBERT's blocks rotate by them instead."""
         return self.has_position_embeddings and self.blocks.has_position_table
+
+    @property
+    def is_left_to_right(self) -> bool:
+        """Return True if no position sees what follows it."""
+        return self.predicts_next or self.blocks.is_causal
 
     @property
     def blocks(self) -> Blocks:

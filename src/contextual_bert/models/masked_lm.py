@@ -218,6 +218,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     head_keys = ("cls.",)
     head_parts = {"head": "cls.predictions.transform"}  # noqa: RUF012
     is_causal = False
+    can_predict_next = True
     auto_class = AutoModelForMaskedLM
 
     def __init__(self, config: ContextualBertConfig) -> None:
@@ -448,7 +449,13 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     def excluded(self, input_ids: Tensor | None, rows: Tensor) -> Tensor | None:
         """Return the ids (masked, n) that ``config.softmax_over`` leaves out at these masked positions, or None."""
         over = cast(SoftmaxOver, self.config.softmax_over)
-        return excluded_ids(over, input_ids, rows, reserved=self.config.reserved_token_ids)
+        return excluded_ids(
+            over,
+            input_ids,
+            rows,
+            reserved=self.config.reserved_token_ids,
+            reads_before=self.config.predicts_next,
+        )
 
     def among_candidates(
         self, logits: Tensor, targets: Tensor, input_ids: Tensor | None, rows: Tensor | None

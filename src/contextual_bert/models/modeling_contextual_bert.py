@@ -121,12 +121,13 @@ class ContextualBertEncoder(nn.Module):
         self.shared = self.blocks.shared(config)
         self.final_norm = self.blocks.final_norm(config)
         self.conditioning = config.method.state(config.sizes)
-        if self.blocks.is_causal and self.conditioning is not None and self.conditioning.reads_sequence:
+        reads_on = "predicts_next" if config.predicts_next else "backbone"
+        if config.is_left_to_right and self.conditioning is not None and self.conditioning.reads_sequence:
             raise ConfigurationError(
                 Message(
-                    "lets a state that read the whole text into each block, and {backbone} reads from left to right: "
-                    "a token would see those that follow it",
-                    backbone=config.backbone,
+                    "lets a state that read the whole sequence into each block, and with {" + reads_on + "} a position "
+                    "would see those that follow it",
+                    **{reads_on: getattr(config, reads_on)},
                 ),
                 setting="conditioning",
                 value=config.conditioning,
@@ -196,6 +197,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
     auto_class: ClassVar[Any] = AutoModel  # that finds the same head of other architectures
     is_causal: ClassVar[bool | None] = None  # whether the head needs blocks that read from left to right; None: any
+    can_predict_next: ClassVar[bool] = False  # whether it takes a config that says ``predicts_next``
     has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
@@ -317,6 +319,13 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
 
 def check_head(head: type[ContextualBertPreTrainedModel], config: ContextualBertConfig) -> None:
     """Raise ConfigurationError where a head and the blocks of a config read in different directions."""
+    if config.predicts_next and not head.can_predict_next:
+        raise ConfigurationError(
+            f"is for sequences of items, and {head.__name__} reads texts",
+            setting="predicts_next",
+            value=True,
+            fix="Take ContextualBertForMaskedLM.",
+        )
     if head.is_causal is None or head.is_causal == config.blocks.is_causal:
         return
     if head.is_causal:
@@ -392,6 +401,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
     """
 
     reads_words: ClassVar[bool] = False
+    can_predict_next: ClassVar[bool] = True
 
     def __init__(self, config: ContextualBertConfig, *, has_pooler: bool = False) -> None:
         if config.has_context_as_text and not self.reads_words:
@@ -434,6 +444,8 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             first = before - self.num_added_positions
             length = cast(Tensor, input_ids if input_ids is not None else inputs_embeds).shape[1]
             position_ids = torch.arange(first, first + length, device=self.device).unsqueeze(0)
+        if self.config.predicts_next:
+            input_ids, inputs_embeds = self.one_place_back(input_ids, inputs_embeds)
         placed = position_ids if self.config.has_position_table or not self.config.has_position_embeddings else None
         embeddings = self.embeddings(input_ids, token_type_ids, placed, inputs_embeds)
         has_all_states = bool(kwargs.get("output_hidden_states", self.config.output_hidden_states))
@@ -519,6 +531,19 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             state=state,
             past_key_values=past_key_values,
         )
+
+    def one_place_back(
+        self, input_ids: Tensor | None, inputs_embeds: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return the inputs behind a [MASK], without the last: with a causal mask a position reads those before it."""
+        if input_ids is not None:
+            start = torch.full_like(input_ids[:, :1], self.config.mask_token_id)
+            return torch.cat([start, input_ids[:, :-1]], dim=1), None
+        embeds = cast(Tensor, inputs_embeds)
+        start = self.embeddings.embed_items(
+            torch.full((len(embeds), 1), self.config.mask_token_id, device=embeds.device)
+        )
+        return None, torch.cat([start.to(embeds.dtype), embeds[:, :-1]], dim=1)
 
     @property
     def num_added_positions(self) -> int:

@@ -69,7 +69,8 @@ def load_evaluation(
     processor, model = task.load_model(directory, recipe)
     schema = processor.schema
     rows = evaluated_rows(recipe, own, source, needed=schema.columns if schema is not None else ())
-    for name in (*recipe.task.columns, *([recipe.customer] if recipe.customer is not None else [])):
+    named = recipe.task.columns[:1] if recipe.task.grouping else recipe.task.columns  # rows are in their order already
+    for name in (*named, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(rows.table, name, file=recipe.data)
     split, sentence = split_for(recipe, directory, rows.table, part)
     chosen, is_whole = evaluated_part(part), split is None or part == WHOLE

@@ -10,18 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 from torch import nn
 
 from contextual_bert.data import SequenceDataset
+from contextual_bert.data.hashing import Draw, hash_counters
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES
 from contextual_bert.inference import score, set_index
 from contextual_bert.inference.verdicts import IMPORTANCES, PART, FieldVerdicts
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.permutation_importance import donor_of, with_permuted
-from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import keeps_weights
 from contextual_bert.runs.reporting import provenance
+from contextual_bert.runs.tasks.base import Task
 from contextual_bert.training.recipe import Recipe
 
 MOST_POSITIONS, FEWEST_POSITIONS = 2000, 300  # masked, of each field
@@ -33,7 +35,7 @@ _RESAMPLES_A_FIELD = 80  # the least p-value is 2 in so many, times the fields: 
 def field_importances(
     recipe: Recipe,
     model: nn.Module,
-    ready: PreparedData,
+    ready: Task,
     *,
     num_epochs: float,
     batch_size: int,
@@ -65,6 +67,8 @@ def field_importances(
         return None
     groups = [(ALL_FEATURES, fields), *((name, [name]) for name in fields)]
     most = num_positions(len(ready.datasets["train"]) * num_epochs, num_passes=len(groups) + 1)
+    # Of sets that are hidden whole, and of sequences, a sample of rows is scored.
+    chosen = np.sort(np.argsort(hash_counters(0, 0, Draw.SCORED_POSITION, dataset.example_ids.numpy()))[:most])
     num_done = 0
 
     def shown(done: int, total: int) -> None:
@@ -72,8 +76,10 @@ def field_importances(
             progress(num_done * total + done, (len(groups) + 1) * total)
 
     def scores_of(data: SequenceDataset) -> Scores:
-        scorer = cast(Any, model)
-        return score(scorer, data, batch_size=batch_size, is_shared=is_shared, most=most, progress=shown)
+        settings: dict[str, Any] = {"batch_size": batch_size, "is_shared": is_shared, "progress": shown}
+        if recipe.set_task.hide == "items":
+            return score(cast(Any, model), data, most=most, **settings)
+        return ready.score_dataset(model, data.subset(chosen), part, **settings)
 
     true = scores_of(dataset)
     if not len(true):

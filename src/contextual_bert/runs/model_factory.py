@@ -48,6 +48,7 @@ from contextual_bert.nouns import counted
 from contextual_bert.runs.item_start import give_features, start_with_features
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import check_kind
+from contextual_bert.runs.sequences import check_order, order_fields
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
@@ -188,6 +189,7 @@ def check_possible(recipe: Recipe, ready: PreparedData) -> None:
     """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
     check_kind(recipe)
     check_context(recipe, ready.processor.schema)
+    check_order(recipe, ready.datasets)
 
 
 def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
@@ -246,6 +248,7 @@ def new_model(
         "initializer_range": initial_scale(sizes["hidden_size"]),
         "attn_implementation": attention_for(recipe, ready),
         "softmax_over": loss_candidates(ready),
+        **order_fields(recipe, ready.datasets["train"]),
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
@@ -367,12 +370,15 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
             value=recipe.conditioning,
             fix=Message("Give the same, or start without {init_from}.", init_from=NAME),
         )
-    differing = [field for field, value in recipe.model.items() if model.config.value_of(field) != value]
+    kept = dict.fromkeys(("has_position_embeddings", "predicts_next"), False)
+    kept |= {name: value for name, value in order_fields(recipe, ready.datasets["train"]).items() if name in kept}
+    wanted = {**kept, **recipe.model} if recipe.set_task.order or model.config.predicts_next else recipe.model
+    differing = [field for field, value in wanted.items() if model.config.value_of(field) != value]
     if differing:
         raise ConfigurationError(
             f"cannot change in a run that starts from {start}",
             setting=differing[0],
-            value=recipe.model[differing[0]],
+            value=wanted[differing[0]],
             fix="Leave it out.",
         )
     if model.config.item_features is not None:

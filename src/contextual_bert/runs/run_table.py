@@ -30,7 +30,8 @@ from contextual_bert.data import (
     read_sets,
     read_table,
 )
-from contextual_bert.data.groups import placing, separator_of_cells
+from contextual_bert.data.groups import OrderedItems, placing, separator_of_cells
+from contextual_bert.data.ordered import ItemOrder
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
 from contextual_bert.data.splits import PARTS
@@ -264,7 +265,13 @@ class RunTable:
             names: dict[str, str | None] = {"second": task.second, "label": task.label}
             return TextTable.of(self.table, text=task.text, **names, customer=customer)
         keeps_new = recipe.set_task.catalogue is not None
-        policy = replace(recipe.set_task.policy, keeps_new=keeps_new, cold_items=cold_items, known_items=known_items)
+        policy = replace(
+            recipe.set_task.policy,
+            keeps_new=keeps_new,
+            keeps_last=recipe.set_task.hide == "next",
+            cold_items=cold_items,
+            known_items=known_items,
+        )
         return read_sets(
             self.table,
             items=recipe.set_task.items,
@@ -323,8 +330,11 @@ def read_data(
         parts = parts._replace(table=joined_notes(parts.files, notes).noted(parts.table))
     if recipe.schema is None:
         _check_date_formats(parts.table, recipe)
+    order = _order_of(recipe)
     if not recipe.task.grouping:
-        return RunTable(parts.table, parts.without_rows())
+        with in_its_file(parts.files, parts.sizes):
+            table = order.in_lists(parts.table, items=recipe.set_task.items, file=recipe.data) if order else parts.table
+        return RunTable(table, parts.without_rows())
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
     named = (recipe.customer, recipe.time, recipe.split_column)
     table, by = parts.table, recipe.task.grouping
@@ -339,7 +349,7 @@ def read_data(
         groups = group_rows(
             table,
             by,
-            items=recipe.set_task.items,
+            items=OrderedItems(recipe.set_task.items, order) if order else recipe.set_task.items,
             separator=separator_of_cells(recipe.set_task.policy.separator),
             needed=[name for name in named if name is not None],
             context=(*needed, *(schema.columns if schema is not None else ())),
@@ -351,6 +361,12 @@ def read_data(
     return RunTable(
         groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.task.grouping))
     )
+
+
+def _order_of(recipe: Recipe) -> ItemOrder | None:
+    """Return what puts the items of sets in order, None where nothing does."""
+    column = recipe.set_task.order if recipe.task.has_items else None
+    return ItemOrder(column, recipe.reading.date_formats) if column is not None else None
 
 
 def _check_date_formats(table: pa.Table, recipe: Recipe) -> None:

@@ -58,6 +58,22 @@ def unscored_items(
     return Unscored(np.concatenate([np.repeat(others, num_left), np.repeat(own, num_new)]), reasons, part)
 
 
+def unscored_next_items(
+    dataset: SequenceDataset, scores: Scores, *, part: str, customers: NDArray[np.str_] | None
+) -> Unscored:
+    """Return the last items of a part's sequences that were not scored, for the run does not know them.
+
+    Args:
+        dataset: the encoded sequences of the part.
+        scores: of the part.
+        part: its name.
+        customers: of the sequences, None where no column names them.
+    """
+    is_scored = np.isin(dataset.example_ids.numpy(), scores.example_id)
+    own = customers if customers is not None else dataset.example_ids.numpy()
+    return Unscored(own[~is_scored], {NEW: int((~is_scored).sum())}, part)
+
+
 def _num_repeated(dataset: SequenceDataset) -> NDArray[np.int64]:
     """Return how many places of each set hold an item that stands before in it; unknown items may be others."""
     ids = dataset.input_ids.numpy()

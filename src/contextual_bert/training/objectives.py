@@ -16,7 +16,9 @@ from transformers import EvalPrediction
 
 from contextual_bert.data import (
     EveryPosition,
+    LastPosition,
     MaskingCollator,
+    NextItemCollator,
     SequenceDataset,
     TextMaskingCollator,
     WholeSetCollator,
@@ -89,10 +91,16 @@ class MaskedObjective(Objective):
         args: say how many items of a set are masked.
         ids: has ``mask_token_id`` and ``pad_token_id``: a tokenizer or a config.
         collator: of the training batches, for texts; None masks items as ``args`` says.
+        asks_next: whether the last item of each sequence is what is asked for, see ``MaskingCollator``.
     """
 
     def __init__(
-        self, args: ContextualTrainingArguments, ids: Any, collator: TextMaskingCollator | None = None
+        self,
+        args: ContextualTrainingArguments,
+        ids: Any,
+        collator: TextMaskingCollator | None = None,
+        *,
+        asks_next: bool = False,
     ) -> None:
         self.special_ids = collator.special_ids if collator is not None else ()
         self.reserved = self.special_ids or tuple(range(len(RESERVED_ITEMS)))
@@ -101,6 +109,7 @@ class MaskedObjective(Objective):
             pad_id=ids.pad_token_id,
             masks_per_set=args.masks_per_set,
             one_mask_from_epoch=args.one_mask_from_epoch,
+            asks_next=asks_next,
             seed=args.seed,
         )
         self.collate, self.followers = masking, (masking,)
@@ -124,6 +133,38 @@ class MaskedObjective(Objective):
         """Leave out items that the vocabulary does not know: they have a reserved id and cannot be ranked."""
         is_asked = ~np.isin(np.asarray(prediction.label_ids), self.reserved)
         return summarise_rows(prediction.predictions, is_asked)
+
+
+class NextItemObjective(MaskedObjective):
+    """Predict the next item of sequences: each from those before it, or, where a model reads both sides, hidden ones.
+
+    Args:
+        args: as for ``MaskedObjective``.
+        ids: has ``mask_token_id`` and ``pad_token_id``: a tokenizer or a config.
+        reads_before: whether the model reads what stands before a position alone, see ``predicts_next`` of its config.
+        longest: items that the model reads; of longer sequences the newest. None: all.
+    """
+
+    label_metrics = SET_METRICS
+
+    def __init__(
+        self, args: ContextualTrainingArguments, ids: Any, *, reads_before: bool, longest: int | None = None
+    ) -> None:
+        super().__init__(args, ids, asks_next=True)
+        self.longest = longest
+        if reads_before:
+            self.collate, self.followers = NextItemCollator(pad_id=ids.pad_token_id), ()
+
+    def evaluated(self, dataset: SequenceDataset) -> LastPosition:
+        """Mask the last position of every sequence."""
+        return LastPosition(dataset, longest=self.longest)
+
+    def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Add the metrics of sets, for the last item is a set of one."""
+        labels = np.asarray(prediction.label_ids)[:, None]
+        columns = tuple(np.asarray(each)[:, None] for each in prediction.predictions)
+        is_asked = ~np.isin(labels, self.reserved)
+        return {**super().summarise(prediction), **summarise_sets(columns, labels, is_asked)}
 
 
 class WholeSetObjective(Objective):

@@ -12,7 +12,7 @@ from contextual_bert.options import ITEMS, MAIN, SETS, Option, check_declared
 from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TaskSettings, pipeline_code
 
 ItemEncoding = Literal["sum", "mlp"]
-Hidden = Literal["items", "set"]
+Hidden = Literal["items", "set", "next"]
 LearnedBaskets = Literal["off", "past", "any"]
 ITEM_DROPOUT = 0.1
 
@@ -27,8 +27,12 @@ class SetCompletion(TaskSettings):
             column that varies within a set is no context. Several columns name a set together, such as the customer
             and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
         policy: which items and sets are kept.
+        order: column that puts the items of a set in order, for sequences such as playlists and sessions: a time or
+            number a row with ``group_by``, else lists of them as long as those of the items; or the column of items
+            itself, whose lists stand in their order. None: order means nothing.
         hide: "items": some items of a set are masked and predicted from the others; "set": all items at once, from the
-            context alone, as the next basket is from what was bought before.
+            context alone, as the next basket is from what was bought before; "next": each item is predicted from those
+            before it, and the last one is asked for in evaluations.
         history_baskets: with ``hide="set"`` and a history: whether in each epoch one basket of each history is learned,
             too, from those before it ("past") or, where baskets have no order, from all others ("any"); None: "past"
             where no customer has two rows in training, else "off".
@@ -80,11 +84,21 @@ class SetCompletion(TaskSettings):
         ),
     ] = ()
     policy: SetPolicy = field(default_factory=SetPolicy)
+    order: Annotated[
+        str | None,
+        Option(
+            "With --items: column that puts the items of a set in order, as in playlists and sessions: a time or "
+            "number a row with --group-by, else lists of them; or the column of items itself, if they are in order.",
+            SETS,
+            metavar="COLUMN",
+            is_of_data=True,
+        ),
+    ] = None
     hide: Annotated[
         Hidden,
         Option(
-            "What is hidden of a set and learned: some items, given the others; or the whole set, given the context "
-            "alone, as the next basket is from a history.",
+            "What is hidden of a set and learned: some items, given the others; the whole set, given the context "
+            "alone, as the next basket is from a history; or the next item, given those before it (with --order).",
             SETS,
         ),
     ] = "items"
@@ -175,6 +189,7 @@ class SetCompletion(TaskSettings):
         names = (self.group_by,) if isinstance(cast(object, self.group_by), str) else tuple(self.group_by)
         object.__setattr__(self, "group_by", names)
         check_declared(self)
+        self._check_order()
         if self.items in names:
             raise ConfigurationError(
                 "names the column of items",
@@ -210,6 +225,35 @@ class SetCompletion(TaskSettings):
                 setting="item_dropout",
                 value=self.item_dropout,
                 fix="Give a share, a number from 0 to below 1.",
+            )
+
+    def _check_order(self) -> None:
+        """Raise ConfigurationError where the order of the items is needed and not said, or said and not read."""
+        if self.order is None:
+            needing = {"hide": "next"} if self.hide == "next" else {}
+            needing |= {"longer": "newest"} if self.policy.longer == "newest" else {}
+            for name, value in needing.items():
+                raise ConfigurationError(
+                    "is for sequences, and no column puts the items in order",
+                    setting=name,
+                    value=value,
+                    fix=Message(
+                        "Name it with {order}: the column of items itself, if they stand in order.", order=self.items
+                    ),
+                )
+        elif self.hide == "set":
+            raise ConfigurationError(
+                Message("says how items stand in a set, and {hide} shows none of them", hide="set"),
+                setting="order",
+                value=self.order,
+                fix="Leave it out, or hide something else.",
+            )
+        elif self.order in self.group_by:
+            raise ConfigurationError(
+                "is one value for a whole set",
+                setting="order",
+                value=self.order,
+                fix="Name a column that differs within a set.",
             )
 
     def _check_no_features(self) -> None:
@@ -250,8 +294,8 @@ class SetCompletion(TaskSettings):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the column of items."""
-        return (self.items,)
+        """Return the column of items, and that of their order."""
+        return (self.items,) if self.order in (None, self.items) else (self.items, self.order)
 
     @property
     def grouping(self) -> tuple[str, ...]:
@@ -276,7 +320,7 @@ class SetCompletion(TaskSettings):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Return the metrics of ranks, and those of sets that are hidden as a whole."""
-        return (*super().metrics, *(evaluation.SET_METRICS if self.hide == "set" else ()))
+        return (*super().metrics, *(() if self.hide == "items" else evaluation.SET_METRICS))
 
     @property
     def run_to_start_from(self) -> str | None:

@@ -121,8 +121,8 @@ class Classification(LabelTask):
     order: Annotated[
         tuple[str, ...],
         Option(
-            "The labels are grades of one scale: all of them, the lowest first, as bad,fair,good; repeatable or with "
-            "commas.",
+            "With --text: the labels are grades of one scale: all of them, the lowest first, as bad,fair,good; "
+            "repeatable or with commas.",
             TEXTS,
             metavar="A,B",
             is_of_data=True,

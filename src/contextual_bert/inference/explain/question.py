@@ -13,7 +13,7 @@ from contextual_bert.context import Feature, History, canonical, missing_like
 from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, UnknownNameError
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.queries import MASK, Request, encode_contexts, read_request
+from contextual_bert.inference.queries import MASK, Request, encode_contexts, newest_of, read_request
 from contextual_bert.places import SettingPlace
 
 
@@ -32,7 +32,7 @@ class Question:
     ) -> None:
         self.pipeline, self.slot, self.batch_size = pipeline, slot, batch_size
         self.request = read_request(query, row=0)
-        self.items = self.request.items
+        self.items = newest_of(self.request.items, pipeline.model.config)
         self.positions = [position for position, item in enumerate(self.items) if item == MASK]
         if not 0 <= slot < len(self.positions):
             raise ConfigurationError(

@@ -124,6 +124,9 @@ class CompletionGraph(nn.Module):
             # A mask of four dimensions is taken as it is; made from two it would be fifteen nodes. What padding itself
             # attends to is read by nobody. An input slot, or a state that reads the sequence, takes two dimensions.
             mask = attention_mask[:, None, None, :] > attention_mask[:, None, :, None] - 1
+            if self.model.config.predicts_next:
+                places = torch.arange(length, device=input_ids.device)
+                mask = mask & (places[None, :] <= places[:, None])
         hidden = bert(input_ids, mask, context, rows=rows).last_hidden_state
         added = added_by(self.model, hidden, state)
         hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()

@@ -106,6 +106,7 @@ class ExportedConfig:
     context_dropout: float
     field_dropout: float
     rarely_missing: tuple[str, ...] | None
+    predicts_next: bool = False
 
     @classmethod
     def from_pretrained(cls, directory: Path) -> "ExportedConfig":

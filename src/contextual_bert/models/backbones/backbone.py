@@ -201,6 +201,7 @@ class Blocks:
     Attributes:
         pools_mean: whether the pooler also reads the mean of a text.
         is_causal: whether a position sees those before it alone.
+        can_hide_later: whether they can do so where a config says ``predicts_next``.
         has_prenorm: whether a block normalises what it reads and adds to a stream that stays as it is.
         has_position_table: whether positions are embedded beside the tokens; else the blocks know them.
         has_embedding_norm: whether a LayerNorm follows the embeddings.
@@ -209,6 +210,7 @@ class Blocks:
 
     pools_mean: ClassVar[bool] = False
     is_causal: ClassVar[bool] = False
+    can_hide_later: ClassVar[bool] = False
     has_prenorm: ClassVar[bool] = False
     has_position_table: ClassVar[bool] = True
     has_embedding_norm: ClassVar[bool] = True

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import Cache
 from transformers.activations import ACT2FN
-from transformers.masking_utils import create_bidirectional_mask
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert.modeling_bert import BertLayer, BertPooler, eager_attention_forward
 
@@ -56,6 +56,8 @@ class Bert(Backbone):
 class BertBlocks(Blocks):
     """BERT's blocks, which normalise what they have added."""
 
+    can_hide_later = True
+
     def layer(self, config: Any, index: int) -> ConditionedLayer:
         return ContextualBertLayer(config, index)
 
@@ -68,7 +70,10 @@ class BertBlocks(Blocks):
         cache: Cache | None = None,
         shared: nn.Module | None = None,
     ) -> list[LayerInput]:
-        mask = create_bidirectional_mask(config=config, inputs_embeds=hidden, attention_mask=real)
+        if config.predicts_next:
+            mask = create_causal_mask(config=config, inputs_embeds=hidden, attention_mask=real, past_key_values=None)
+        else:
+            mask = create_bidirectional_mask(config=config, inputs_embeds=hidden, attention_mask=real)
         return [LayerInput(mask)] * config.num_hidden_layers
 
     def pooler(self, config: Any) -> nn.Module:
@@ -84,11 +89,11 @@ class ContextualBertLayer(ConditionedLayer, BertLayer):
     ``modulate``.
     """
 
-    is_causal = False  # for transformers' attention functions
-
     def __init__(self, config: Any, layer_idx: int) -> None:
         BertLayer.__init__(self, config, layer_idx=layer_idx)
         self.config = config
+        # For transformers' attention functions, which read it where there is no mask.
+        self.is_causal = self.attention.self.is_causal = config.predicts_next
         self.add_conditioning(config, layer_idx)
         if self.conditioning is not None and self.point == "attend":
             del self.attention.self

@@ -19,10 +19,19 @@ from contextual_bert.baselines.purchases import longest_histories
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.context.kinds.history import history_items
-from contextual_bert.data import DrawnBaskets, SequenceDataset, SetTable, Split
+from contextual_bert.data import DrawnBaskets, SequenceDataset, SetTable, ShuffledContext, Split
+from contextual_bert.data.next_items import windows_of
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
-from contextual_bert.inference import Catalogue, CompletionPipeline, encode_sets, score, score_whole_sets, set_index
+from contextual_bert.inference import (
+    Catalogue,
+    CompletionPipeline,
+    encode_sets,
+    score,
+    score_next_items,
+    score_whole_sets,
+    set_index,
+)
 from contextual_bert.inference.inspected_queries import InspectedSet
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.saved_files import LARGEST_SET
@@ -33,13 +42,14 @@ from contextual_bert.runs.item_start import settle_values
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
 from contextual_bert.runs.run_schema import check_brought
+from contextual_bert.runs.sequences import longest_read, predicts_next
 from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line, single_lines
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
-from contextual_bert.runs.unscored import unscored_items
+from contextual_bert.runs.unscored import unscored_items, unscored_next_items
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.defaults import BAG_LEARNING_RATE, LEARNING_RATE, set_defaults, whole_set_defaults
 from contextual_bert.training.devices import chosen_device
-from contextual_bert.training.objectives import WholeSetObjective
+from contextual_bert.training.objectives import NextItemObjective, Objective, WholeSetObjective
 from contextual_bert.training.recipe import Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
@@ -167,14 +177,17 @@ class SetCompletionTask(CountedTask):
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
         """The items of a part that were not scored: rare and new ones, those of sets that are left out or cut."""
+        name, customers = self.part_name or part, self.customers(part)
+        if self.recipe.set_task.hide == "next":
+            return unscored_next_items(self.datasets[part], scores, part=name, customers=customers)
         return unscored_items(
             self.examples,
             self.datasets[part],
             scores,
             rows=self.split.rows(part),
-            part=self.part_name or part,
+            part=name,
             policy=self.recipe.set_task.policy,
-            customers=self.customers(part),
+            customers=customers,
         )
 
     def own_lines(self) -> list[str]:
@@ -231,8 +244,7 @@ class SetCompletionTask(CountedTask):
         *,
         callbacks: Sequence[TrainerCallback],
     ) -> ContextualBertTrainer:
-        """Return a trainer that masks the sets of the recipe, or hides them whole."""
-        is_whole = recipe.set_task.hide == "set"
+        """Return a trainer that masks the sets of the recipe, hides them whole, or asks for what comes next."""
         return ContextualBertTrainer(
             model,
             arguments,
@@ -241,12 +253,26 @@ class SetCompletionTask(CountedTask):
             processor=self.processor,
             patience=recipe.patience,
             callbacks=[*callbacks],
-            objective=WholeSetObjective(self.processor.tokenizer) if is_whole else None,
+            objective=self._objective(recipe, model, arguments),
         )
 
+    def _objective(self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments) -> Objective | None:
+        """Return what is learned; None for items that are masked."""
+        ids = self.processor.tokenizer
+        if recipe.set_task.hide == "set":
+            return WholeSetObjective(ids)
+        if recipe.set_task.hide == "next":
+            longest = positions_of(model)
+            return NextItemObjective(arguments, ids, reads_before=predicts_next(recipe), longest=longest)
+        return None
+
     def learned_sets(self, recipe: Recipe) -> SequenceDataset | None:
-        """Return the training sets, and where the recipe says so baskets of their histories besides."""
+        """Return the training sets, long sequences in pieces; and where the recipe says so baskets of histories."""
         own, schema, task = self.dataset(recipe, "train"), self.processor.schema, recipe.set_task
+        longest = longest_read(recipe, own) if own is not None and task.hide == "next" else None
+        if longest is not None:
+            pieces = windows_of(self.datasets["train"], longest, asks_all=predicts_next(recipe))
+            return ShuffledContext(pieces, seed=recipe.seed) if recipe.is_context_shuffled else pieces
         names = [each.name for each in schema.read_features if each.shares_items] if schema is not None else []
         if own is None or task.hide != "set" or len(names) != 1 or recipe.is_context_shuffled:
             return own  # of two histories the second would show what became of a drawn basket
@@ -265,8 +291,11 @@ class SetCompletionTask(CountedTask):
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Mask every position of every set once, or hide each set whole, and rank the true item."""
         scorer = cast(Any, model)  # each model here has score_masked, and gives logits
-        if not self.hides_sets:
+        if self.recipe.set_task.hide == "items":
             return score(scorer, dataset, **settings)
+        if not self.hides_sets:
+            longest = positions_of(model)
+            return score_next_items(scorer, dataset, longest=longest, item_counts=self.item_counts, **settings)
         truth = self.datasets[part]
         return score_whole_sets(scorer, dataset, item_counts=self.item_counts, truth=truth, **settings)
 
@@ -277,9 +306,10 @@ class SetCompletionTask(CountedTask):
 
     @property
     def settings(self) -> EvaluationSettings:
-        """Return the evaluation settings; a row of sets that are hidden as a whole is a hidden item."""
-        own = super().settings
-        return replace(own, row_name="hidden item") if self.hides_sets else own
+        """Return the evaluation settings: a row of sets that are hidden as a whole is a hidden item, or a next item."""
+        names = {"set": "hidden item", "next": "next item"}
+        own, hide = super().settings, self.recipe.set_task.hide
+        return replace(own, row_name=names[hide]) if hide in names else own
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64] | None:
@@ -320,12 +350,18 @@ class SetCompletionTask(CountedTask):
 
     def share_losses(self, part: str, scored: Scores, *, softmax_over: str) -> NDArray[np.float64] | None:
         """Return the loss of counted shares; over "candidates" the share of the visible items is no alternative."""
-        if softmax_over != "candidates" or self.hides_sets:
+        if softmax_over != "candidates" or self.recipe.set_task.hide != "items":
             return super().share_losses(part, scored, softmax_over=softmax_over)
         shares, dataset = self.log_shares(is_without_visible=True), self.datasets[part]
         own = shares[self.targets(part, scored)]
         of_others = _sums_of_sets(dataset, np.exp(shares))[set_index(dataset, scored.example_id)] - np.exp(own)
         return np.log(np.maximum(1 - of_others, 1e-30)) - own
+
+
+def positions_of(model: nn.Module) -> int | None:
+    """Return how many items of a sequence a model reads; None: all, for it knows no positions."""
+    config: Any = getattr(model, "config", None)
+    return config.max_position_embeddings if getattr(config, "has_position_embeddings", False) else None
 
 
 def items_before(recipe: Recipe, training: SetTable, schema: ContextSchema | None) -> list[str]:

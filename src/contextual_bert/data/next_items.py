@@ -1,0 +1,150 @@
+"""The next item of sequences: long ones cut to what a model reads, the last position asked, and batches to learn from.
+
+It knows sequences of ids, no vocabulary and no model.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contextual_bert.data.collators import as_batch
+from contextual_bert.data.dataset import IGNORED_LABEL, EveryPosition, SequenceBatch, SequenceDataset
+from contextual_bert.data.ragged import offsets_of, places_of
+
+__all__ = ["LastPosition", "NextItemCollator", "newest_items", "windows_of"]
+
+
+def newest_items(dataset: SequenceDataset, longest: int) -> SequenceDataset:
+    """Return the sequences with the last ``longest`` items of each, with their contexts and example ids.
+
+    Example:
+        >>> newest_items(SequenceDataset([5, 6, 7, 8], [0, 3, 4], context={}), 2).input_ids.tolist()
+        [6, 7, 8]
+    """
+    if int(dataset.sizes.max(initial=0)) <= longest:
+        return dataset
+    lengths = np.minimum(dataset.sizes, longest)
+    return _pieces(dataset, np.arange(len(dataset)), dataset.sizes - lengths, lengths)
+
+
+def windows_of(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> SequenceDataset:
+    """Return all items of all sequences, the long ones in pieces of ``longest`` items counted from their ends.
+
+    Args:
+        dataset: the sequences.
+        longest: items of a piece at most.
+        asks_all: whether labels are the items themselves, but for the first of a piece that is not the first of its
+            sequence: it would be learned as if nothing stood before it. Else there are none.
+
+    Example:
+        >>> found = windows_of(SequenceDataset([5, 6, 7, 8], [0, 3, 4], context={}), 2, asks_all=True)
+        >>> found.offsets.tolist(), found.labels.tolist()
+        ([0, 1, 3, 4], [5, -100, 7, 8])
+    """
+    sizes = dataset.sizes
+    num_pieces = np.maximum(1, -(-sizes // longest))
+    rows = np.repeat(np.arange(len(sizes)), num_pieces)
+    behind = (np.repeat(num_pieces, num_pieces) - 1 - places_of(num_pieces)) * longest  # items after the piece
+    ends = sizes[rows] - behind
+    starts = np.maximum(0, ends - longest)
+    found = _pieces(dataset, rows, starts, ends - starts)
+    if not asks_all:
+        return found
+    labels = found.input_ids.clone()
+    labels[found.offsets[:-1][torch.from_numpy(starts > 0)]] = IGNORED_LABEL
+    return SequenceDataset(**{**found.parts(), "labels": labels})
+
+
+def _pieces(
+    dataset: SequenceDataset, rows: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> SequenceDataset:
+    """Return a piece of some sequences: where each begins in its sequence, and how long it is."""
+    index = torch.from_numpy(rows)
+    places = np.repeat(dataset.offsets.numpy()[rows] + starts, lengths) + places_of(lengths)
+    return SequenceDataset(
+        dataset.input_ids[torch.from_numpy(places)],
+        offsets_of(lengths),
+        context={name: values[dataset.context_rows(index)] for name, values in dataset.context.items()},
+        example_ids=dataset.example_ids[index],
+        pad_id=dataset.pad_id,
+    )
+
+
+class LastPosition(EveryPosition):
+    """The last position of each sequence of a dataset, from short to long: what an evaluation of next items masks.
+
+    Args:
+        dataset: the sequences.
+        longest: items that are read, the masked one among them; of longer sequences the newest. None: all.
+
+    Relation to its siblings: `EveryPosition` masks each position once.
+
+    Example:
+        >>> last = LastPosition(SequenceDataset([5, 6, 7, 8], [0, 3, 4], context={}), longest=2)
+        >>> last.positions.tolist(), last.__getitems__([1]).input_ids.tolist()
+        ([0, 2], [[6, 7]])
+    """
+
+    def __init__(self, dataset: SequenceDataset, *, longest: int | None = None) -> None:
+        super().__init__(dataset)
+        self.read = dataset if longest is None else newest_items(dataset, longest)
+        self.set_index = dataset.by_length()
+        self.positions = dataset.offsets.diff()[self.set_index] - 1
+        self.num_possible = len(self.positions)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of items that are read of each row."""
+        return self.read.sizes[self.set_index.numpy()]
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = int(self.set_index[index])
+        return {**self.read[number], "masked_position": int(self.read.sizes[number]) - 1}
+
+    def __getitems__(self, indices: Sequence[int] | Tensor) -> SequenceBatch:
+        index = torch.as_tensor(indices, dtype=torch.int64)
+        found = self.read.__getitems__(self.set_index[index])
+        return replace(found, masked_position=found.lengths - 1)
+
+
+class NextItemCollator:
+    """Asks for each item of each sequence, for models whose positions read what stands before them alone; of batches
+    of `LastPosition` for the last.
+
+    Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
+
+    Args:
+        pad_id: id of padding.
+
+    Relation to its siblings: `MaskingCollator` hides what it asks for; here the model does, see
+    ``ContextualBertConfig.predicts_next``.
+
+    Example:
+        >>> batch = NextItemCollator(pad_id=0)([{"input_ids": [5, 6], "context": {}, "example_id": 0}])
+        >>> batch["input_ids"].tolist(), batch["labels"].tolist()
+        ([[5, 6]], [[5, 6]])
+    """
+
+    def __init__(self, *, pad_id: int) -> None:
+        self.pad_id = pad_id
+
+    def __call__(self, batch: SequenceBatch | Sequence[SequenceBatch] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Collate sequences, given as `MaskingCollator` takes them; labels say which items are asked for."""
+        sets = as_batch(batch, self.pad_id)
+        asked, is_asked = sets.input_ids, sets.is_real
+        if sets.labels is not None:
+            asked = sets.labels.view_as(asked)
+        if sets.masked_position is not None:
+            is_asked = torch.arange(asked.shape[1]) == sets.masked_position[:, None]
+        output: dict[str, Any] = {
+            "input_ids": sets.input_ids,
+            "labels": asked.masked_fill(~is_asked, IGNORED_LABEL),
+        }
+        if not bool(sets.is_real.all()):
+            output["attention_mask"] = sets.is_real.long()
+        return {**output, "context": sets.context} if sets.context else output

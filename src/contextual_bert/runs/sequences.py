@@ -1,0 +1,86 @@
+"""Sequences of items in a recipe: how many of their items a model reads, and the fields of its config that follow."""
+
+from typing import Any
+
+from contextual_bert.baselines.names import SET_BASELINES
+from contextual_bert.data import SequenceDataset
+from contextual_bert.errors import ConfigurationError, Message
+from contextual_bert.training.recipe import Recipe
+
+LONGEST_READ = 200  # of the items of a sequence, where nobody says more; the newest are read
+
+
+def predicts_next(recipe: Recipe) -> bool:
+    """Return True if a position of the recipe's model reads what stands before it alone."""
+    asks_next = recipe.set_task.hide == "next" and recipe.conditioning not in SET_BASELINES
+    return asks_next and recipe.model.get("predicts_next", True) is not False
+
+
+def longest_read(recipe: Recipe, training: SequenceDataset) -> int | None:
+    """Return how many items of a sequence the recipe's model reads; None: all, for it knows no positions."""
+    if recipe.set_task.order is None or recipe.conditioning in SET_BASELINES:
+        return None
+    found = recipe.model.get("max_position_embeddings")
+    return found if found is not None else min(LONGEST_READ, int(training.sizes.max(initial=1)))
+
+
+def order_fields(recipe: Recipe, training: SequenceDataset) -> dict[str, Any]:
+    """Return the fields of a new model's config that follow from the order of the items; none where there is none."""
+    longest = longest_read(recipe, training)
+    if longest is None:
+        return {}
+    return {
+        "has_position_embeddings": True,
+        "predicts_next": predicts_next(recipe),
+        "max_position_embeddings": longest,
+    }
+
+
+def check_order(recipe: Recipe, datasets: "dict[str, SequenceDataset]") -> None:
+    """Raise ConfigurationError where a recipe asks a model for an order that its sets do not have, or the reverse.
+
+    Args:
+        recipe: what is asked for.
+        datasets: part -> its sets.
+    """
+    task, model = recipe.set_task, recipe.model
+    if task.order is not None and model.get("has_position_embeddings") is False:
+        raise ConfigurationError(
+            Message("leaves the order out that {order} gives", order=task.order),
+            setting="has_position_embeddings",
+            value=False,
+            fix="Leave one of them out.",
+        )
+    if model.get("predicts_next") and task.hide != "next":
+        raise ConfigurationError(
+            Message("goes with {hide} and {order}", hide="next", order=...),
+            setting="predicts_next",
+            value=True,
+            fix="Give them, too, or leave it out.",
+        )
+    for name in ("masks_per_set", "one_mask_epochs") if predicts_next(recipe) else ():
+        if name in recipe.training:
+            raise ConfigurationError(
+                Message("says how many items are hidden, and with {hide} each is asked for", hide="next"),
+                setting=name,
+                value=recipe.training[name],
+                fix=Message(
+                    "Leave it out, or let the model read both sides with {model}.", model={"predicts_next": False}
+                ),
+            )
+    longest = longest_read(recipe, datasets["train"])
+    if longest is None or task.hide == "next":
+        return
+    largest = max(int(each.sizes.max(initial=0)) for each in datasets.values())
+    if largest > longest:
+        raise ConfigurationError(
+            f"and a set of {recipe.data} has {largest:,} items",
+            setting="max_position_embeddings",
+            value=longest,
+            fix=Message(
+                "Give a larger number with {model}; or cut the sets with {max_size} and {longer}.",
+                model={"max_position_embeddings": largest},
+                max_size=longest,
+                longer="newest",
+            ),
+        )

@@ -1,0 +1,266 @@
+"""Runs on sequences: the next item is learned from those before it, evaluated at the end, and asked for."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from typer.testing import CliRunner
+
+from contextual_bert.data import SetPolicy
+from contextual_bert.errors import ConfigurationError, DataError, QueryError
+from contextual_bert.evaluation import Report, SetPredictions
+from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
+from contextual_bert.runs import prepare, run
+from contextual_bert.runs.evaluation import evaluate_run
+from contextual_bert.runs.run_directory import load_run
+from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import SetCompletion
+from contextual_bert_cli.main import app
+
+NUM_ITEMS = 12
+MODEL = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 32}
+TRAINING = {"num_train_epochs": 30, "per_device_train_batch_size": 32, "learning_rate": 0.01, "weight_decay": 0.01}
+
+
+def walks(num_rows: int = 360) -> list[dict[str, Any]]:
+    """Walks around a circle, by customers who go up or down: one item does not say which way, the context does."""
+    rng = np.random.default_rng(0)
+    rows: list[dict[str, Any]] = []
+    for number in range(num_rows):
+        step = 1 if number % 2 else -1
+        places = (rng.integers(NUM_ITEMS) + step * np.arange(rng.choice([2, 2, 2, 3, 4, 6]))) % NUM_ITEMS
+        times = np.sort(rng.choice(1000, len(places), replace=False))
+        part = "train" if number < 240 else "validation" if number < 300 else "test"
+        rows.append(
+            {
+                "items": [f"p{place}" for place in places],
+                "at": times.tolist(),
+                "way": "up" if step > 0 else "down",
+                "part": part,
+                "who": f"u{number}",
+            }
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The walks, the items of each row in any order beside their times."""
+    rng = np.random.default_rng(1)
+    rows = walks()
+    for row in rows:
+        order = rng.permutation(len(row["items"]))
+        row["items"], row["at"] = ([row[name][place] for place in order] for name in ("items", "at"))
+    found = tmp_path_factory.mktemp("walks") / "walks.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), found)
+    return found
+
+
+def recipe_for(path: Path, conditioning: str = "global_state_update", **changes: Any) -> Recipe:
+    settings: dict[str, Any] = {
+        "task": SetCompletion(items="items", order="at", hide="next"),
+        "model": MODEL,
+        "training": TRAINING,
+        "field_selection": "off",
+        "exclude": ("who",),
+    }
+    return Recipe(data=str(path), split_column="part", conditioning=conditioning, **{**settings, **changes})
+
+
+def recall(report: Report) -> float:
+    return report.metrics["recall_at_1_percent"].value
+
+
+@pytest.fixture(scope="module")
+def learned(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("learned") / "run"
+    run(recipe_for(path, training={**TRAINING, "field_dropout": 0.1}), folder)
+    return folder
+
+
+def test_the_next_item_is_learned_from_order_and_context(path: Path, learned: Path, tmp_path: Path) -> None:
+    own = evaluate_run(learned, part="test").report
+    assert recall(own) > 90
+    assert own.num_rows == 60
+    assert "next items of 60 sets" in own.to_markdown()
+    # Without the context a walk of two tells nothing of its way; contexts of others are worse than none.
+    none = run(recipe_for(path, "none"), tmp_path / "none")
+    shuffled = run(recipe_for(path, is_context_shuffled=True), tmp_path / "shuffled")
+    assert recall(shuffled) < recall(none) + 10 < recall(own)
+    predictions = load_run(learned, name="own").scores.predictions
+    assert isinstance(predictions, SetPredictions)
+    assert (predictions.set_size == 1).all()
+
+
+def test_a_model_that_reads_both_sides_learns_too(path: Path, tmp_path: Path) -> None:
+    found = run(
+        recipe_for(path, model={**MODEL, "predicts_next": False}, training={**TRAINING, "num_train_epochs": 20}),
+        tmp_path / "run",
+    )
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["has_position_embeddings"]
+    assert not config["predicts_next"]
+    assert recall(found) > 50
+
+
+@pytest.mark.parametrize("baseline", ["popularity", "bag_context", "item_knn"])
+def test_baselines_are_asked_the_same(path: Path, learned: Path, tmp_path: Path, baseline: str) -> None:
+    given = {"model": {}, "training": {"num_train_epochs": 2} if "bag" in baseline else {}}
+    found = run(recipe_for(path, baseline, **given), tmp_path / "run")
+    own = load_run(learned, name="own")
+    other = load_run(tmp_path / "run", name=baseline)
+    assert np.array_equal(own.scores.example_id, other.scores.example_id)
+    assert np.array_equal(own.scores.position, other.scores.position)
+    assert recall(found) < 70
+
+
+def test_order_is_what_the_model_reads(path: Path, learned: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(path).to_pylist()
+    for row in rows:
+        row["at"] = row["at"][::-1]
+    other = tmp_path / "reversed.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), other)
+    assert recall(evaluate_run(learned, overrides={"data": str(other)}).report) < 60
+
+
+def test_an_item_that_training_has_not_is_asked_for_and_not_replaced(path: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(path).to_pylist()
+    newest = next(row for row in rows if row["part"] == "test")
+    newest["items"], newest["at"] = [*newest["items"], "new"], [*newest["at"], 5000]
+    other = tmp_path / "new.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), other)
+    ready = prepare(recipe_for(other))
+    assert len(ready.datasets["test"]) == 60
+    found = run(recipe_for(other, training={"num_train_epochs": 1}), tmp_path / "run", prepared=ready)
+    assert found.num_rows == 59
+    assert found.asked is not None
+    assert (found.asked.num_all, found.asked.reasons) == (60, {"new to the run": 1})
+
+
+def test_long_sequences_are_learned_whole_and_read_from_their_end(path: Path, tmp_path: Path) -> None:
+    found = run(recipe_for(path, model={**MODEL, "max_position_embeddings": 3}), tmp_path / "run")
+    assert recall(found) > 90
+    ready = prepare(recipe_for(path))
+    asked = recipe_for(path, model={**MODEL, "max_position_embeddings": 3})
+    assert ready.num_learned_rows(asked) > ready.num_learned_rows(recipe_for(path)) == 240
+    pipeline = CompletionPipeline.from_pretrained(tmp_path / "run")
+    walk = [f"p{place}" for place in range(6)]
+    answer = pipeline({"items": [*walk, "[MASK]"], "context": {"way": "up"}}, top_k=3)
+    assert answer["slots"][0]["position"] == 6
+    assert answer["slots"][0]["candidates"][0]["item"] == "p6"
+    assert not {each["item"] for each in answer["slots"][0]["candidates"]} & {*walk}
+    assert any("Of 6 items the newest 2 were read" in note for note in answer["notes"])
+
+
+def test_a_run_is_asked_explained_and_exported(learned: Path, tmp_path: Path) -> None:
+    pipeline = CompletionPipeline.from_pretrained(learned)
+    query = {"items": ["p3", "p4"], "context": {"way": "up"}}
+    answer = pipeline(query, top_k=NUM_ITEMS)
+    assert answer["slots"][0]["candidates"][0]["item"] == "p5"
+    assert pipeline({"items": [], "context": {"way": "up"}})["slots"][0]["candidates"]
+    assert explain(pipeline, query).item == "p5"
+    export_onnx(learned, tmp_path / "onnx")
+    exported = OnnxCompletionPipeline.from_pretrained(tmp_path / "onnx")
+    for each in (query, {"items": ["p1"], "context": {"way": "down"}}, {"items": []}):
+        own, other = (asked(each, top_k=5)["slots"][0]["candidates"] for asked in (pipeline, exported))
+        assert [found["item"] for found in own] == [found["item"] for found in other]
+        np.testing.assert_allclose(
+            [found["probability"] for found in own], [found["probability"] for found in other], atol=1e-5
+        )
+    for asked in (pipeline, exported):
+        with pytest.raises(QueryError, match="stands before others"):
+            asked({"items": ["p3", "[MASK]", "p4"]})
+        with pytest.raises(QueryError, match="'p4' is to be replaced"):
+            asked({"items": ["p3", "p4"], "locked": ["p3"]})
+
+
+def test_a_playlist_with_a_gap_is_filled_by_its_order(path: Path, tmp_path: Path) -> None:
+    task = SetCompletion(items="items", order="at", policy=SetPolicy(min_size=3))
+    found = run(recipe_for(path, task=task, training={**TRAINING, "num_train_epochs": 80}), tmp_path / "run")
+    assert found.num_rows > 100
+    assert found.metrics["recall_at_1_percent"].value > 70
+    pipeline = CompletionPipeline.from_pretrained(tmp_path / "run")
+    answer = pipeline({"items": ["p3", "[MASK]", "p5"], "context": {"way": "up"}})
+    assert answer["slots"][0]["candidates"][0]["item"] == "p4"
+
+
+def test_what_does_not_go_together_is_refused(path: Path, learned: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no column puts the items in order"):
+        SetCompletion(items="items", hide="next")
+    with pytest.raises(ConfigurationError, match="shows none of them"):
+        SetCompletion(items="items", order="at", hide="set")
+    with pytest.raises(ConfigurationError, match="no column puts the items in order"):
+        SetCompletion(items="items", policy=SetPolicy(max_size=3, longer="newest"))
+    ready = prepare(recipe_for(path))
+    for changes, told in (
+        ({"model": {**MODEL, "has_position_embeddings": False}}, "leaves the order out"),
+        ({"training": {"masks_per_set": 3}}, "each is asked for"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            run(recipe_for(path, **changes), tmp_path / "run", prepared=ready)
+    gaps = recipe_for(
+        path, task=SetCompletion(items="items", order="at"), model={**MODEL, "max_position_embeddings": 3}
+    )
+    with pytest.raises(ConfigurationError, match="has 6 items"):
+        run(gaps, tmp_path / "run")
+    with pytest.raises(ConfigurationError, match="predicts_next"):
+        run(replace(gaps, model={**MODEL, "predicts_next": True}), tmp_path / "run")
+    started = SetCompletion(items="items", init_from=str(learned))
+    with pytest.raises(ConfigurationError, match="cannot change in a run that starts from"):
+        run(recipe_for(path, task=started, model={}), tmp_path / "run")
+
+
+def test_rows_of_one_item_are_put_in_order_by_the_command_line(path: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.csv"
+    lines = ["who,items,at,way,part"]
+    for row in parquet.read_table(path).to_pylist():
+        lines += [
+            f"{row['who']},{item},2024-01-01T00:{time // 60:02}:{time % 60:02},{row['way']},{row['part']}"
+            for item, time in zip(row["items"], row["at"], strict=True)
+        ]
+    long.write_text("\n".join(lines) + "\n")
+    order = ["--items", "items", "--group-by", "who", "--order", "at", "--hide", "next", "--split-column", "part"]
+    sizes = [word for name, value in MODEL.items() for word in ("--model", f"{name}={value}")]
+    found = CliRunner().invoke(
+        app,
+        [
+            "train",
+            str(long),
+            *order,
+            *sizes,
+            "--epochs",
+            "30",
+            "--batch-size",
+            "32",
+            "--learning-rate",
+            "0.01",
+            "--set",
+            "weight_decay=0.01",
+        ]
+        + ["--field-selection", "off", "--output", str(tmp_path / "run")],
+    )
+    assert found.exit_code == 0, found.output
+    assert recall(evaluate_run(tmp_path / "run", part="test").report) > 90
+    recipe = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert recipe["order"] == "at"
+    assert not {"at", "who"} & {feature["name"] for feature in recipe["schema"]["features"]}
+    broken = tmp_path / "broken.csv"
+    first, second, *others = long.read_text().splitlines()
+    broken.write_text("\n".join([first, second.replace(second.split(",")[2], ""), *others]) + "\n")
+    found = CliRunner().invoke(app, ["train", str(broken), *order, "--output", str(tmp_path / "none")])
+    assert found.exit_code == 2
+    assert "at" in found.output
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_list_of_another_length_is_an_error(path: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(path).to_pylist()
+    rows[4]["at"] = rows[4]["at"][1:]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "short.parquet")
+    with pytest.raises(DataError, match="and 'items' has"):
+        prepare(recipe_for(tmp_path / "short.parquet"))
