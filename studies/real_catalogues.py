@@ -49,7 +49,7 @@ OWNER = "customer_id"
 
 def films(source: Path) -> tuple[pa.Table, pa.Table]:
     """Sets and catalogue of MovieLens 100k."""
-    ratings, items, users = (_tabs(source / f"ml-100k.{name}") for name in ("inter", "item", "user"))
+    ratings, items, users = (tabs(source / f"ml-100k.{name}") for name in ("inter", "item", "user"))
     liked = ratings.filter(pc.greater_equal(ratings["rating"], FEWEST_LIKES))
     liked = liked.sort_by([("user_id", "ascending"), ("timestamp", "ascending")])
     days = pc.floor(pc.divide(liked["timestamp"], 86_400.0))
@@ -120,7 +120,7 @@ STUDIES: Mapping[str, tuple[Callable[[Path], tuple[pa.Table, pa.Table]], Mapping
 }
 
 
-def _tabs(path: Path) -> pa.Table:
+def tabs(path: Path) -> pa.Table:
     """A file of recbole, whose header has types behind the names."""
     header = path.read_text(encoding="utf-8").split("\n", 1)[0].split("\t")
     names = [each.split(":")[0] for each in header]

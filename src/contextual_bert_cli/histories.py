@@ -24,6 +24,8 @@ Example:
       --split time --validation 0.1 --test 0.1 --max-history 30 --output sets.parquet
   contextual-bert histories --log plays.csv --user listener --item track --time played_at --session-gap 30 \\
       --on-bad-row drop --output sessions.parquet
+  contextual-bert histories --log ratings.csv --user user --item film --time rated_at --sequences \
+      --output sequences.parquet
 """
 SECONDS_BEFORE_BAR = 2.0
 
@@ -74,9 +76,22 @@ def command(
             help="A longer gap between two rows of a user begins another basket: for sessions and playlists.",
         ),
     ] = None,
+    sequences: Annotated[
+        bool,
+        typer.Option(
+            "--sequences",
+            rich_help_panel=SETS,
+            help="Make one row of all that a user has, item by item, for --order and --hide next; the item that is "
+            "asked for is the last.",
+        ),
+    ] = False,
     max_history: Annotated[
-        int, typer.Option(rich_help_panel=SETS, help="Keep the newest so many earlier baskets.")
-    ] = 50,
+        int | None,
+        typer.Option(
+            rich_help_panel=SETS,
+            help="Keep the newest so many earlier baskets, with --sequences items; default: 50 baskets, 200 items.",
+        ),
+    ] = None,
     min_items: Annotated[
         int, typer.Option(rich_help_panel=SETS, help="Make no row of baskets with fewer items; histories keep them.")
     ] = 1,
@@ -161,7 +176,7 @@ def command(
     check_output_path(output)
     load_arrow()
     from contextual_bert.data import write_histories
-    from contextual_bert.data.logs.log_settings import HistorySettings
+    from contextual_bert.data.logs.log_settings import ITEM_TIMES, HistorySettings
     from contextual_bert.runs.sigterm import ending_at_sigterm
     from contextual_bert.training.progress import counting
 
@@ -171,6 +186,7 @@ def command(
         time=time,
         basket=basket,
         session_gap=session_gap,
+        is_sequence=sequences,
         quantity=quantity,
         keep=split_commas(keep) if keep is not None else None,
         max_history=max_history,
@@ -190,4 +206,5 @@ def command(
     remark(f"wrote {output}: columns {', '.join(found.columns)}")
     if output.suffix.lower() == ".parquet":
         parts = ["--split-column", "part"] if split != "none" else []
-        next_commands(["inspect", str(output), "--items", "items", "--customer", user, *parts])
+        order = ["--order", ITEM_TIMES] if sequences else []
+        next_commands(["inspect", str(output), "--items", "items", *order, "--customer", user, *parts])

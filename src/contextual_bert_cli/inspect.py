@@ -87,6 +87,8 @@ def command(
     if found.schema is not None and method is None:
         found.schema.save(output)
         choices["exclude"] = None  # the schema is without these columns
+    if found.order is not None:
+        choices["order"] = [found.order]
     train = ["train", str(data), *same_options(choices)]
     name, folder = "none", None
     lines = {name: tuple(map(in_options, getattr(found, name))) for name in ("reading", "basis", "faults")}
@@ -102,8 +104,10 @@ def command(
         remark("", f"wrote {output}: edit it as you like, every feature is one entry")
         train += ["--schema", str(output)]
         name = "global_state_update"
-        if found.schema.history_columns:
+        if found.schema.history_columns and not choices["order"]:
             train += ["--hide", "set"]
+    if choices["order"] and choices["text"] is None:
+        train += ["--hide", "next"]
     if choices["checkpoint"] != checkpoint:
         remark(
             "", f"without --checkpoint no tokens were counted; the command below names {CHECKPOINT}: put yours there"

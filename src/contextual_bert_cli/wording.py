@@ -16,6 +16,9 @@ _OTHERS: Mapping[str, str] = {
     "num_permutations": "--permutations",
     "num_sweeps": "--sweeps",
     "num_workers": "--workers",
+    "is_sequence": "--sequences",
+    "has_days": "--days-ago",
+    "has_counts": "--keep-counts",
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (

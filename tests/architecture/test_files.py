@@ -25,14 +25,17 @@ TOPICS = {
     "context": {"missing_values", "silenced"},
     "data": {
         *("blanks_in_csv", "damaged_files", "dates_as_written", "exact_numbers", "files_of_spreadsheets"),
-        *("foreign_files", "more_files", "nulls_in_lists", "numbers_as_written", "small_readings"),
+        *("foreign_files", "log_sequences", "more_files", "nulls_in_lists", "numbers_as_written", "small_readings"),
     },
     "evaluation": {"label_comparison"},
     "inference": {
         *("candidates_of_pipelines", "context_as_text", "nonfinite", "onnx", "reserved_items", "shared_scoring"),
         "spelling",
     },
-    "models": {"feature_names", "initialisation", "item_features", "no_remote_code", "scores", "tokenization"},
+    "models": {
+        *("feature_names", "initialisation", "item_features", "next_items_of_models", "no_remote_code", "scores"),
+        "tokenization",
+    },
     "runs": {
         *("causal_runs", "catalogue_runs", "catalogue_texts"),
         *("asked_items", "chain_runs", "codes_as_spelt", "constant_features", "continued_texts", "damaged_runs"),

@@ -72,6 +72,20 @@ def transactions(folder: Path) -> None:
     pyarrow.csv.write_csv(table, folder / "transactions.csv")
 
 
+def ratings(folder: Path) -> None:
+    """Write ratings of 30 users, who take films in an order that is mostly the same."""
+    number = random.Random(0)
+    films = [*map(str, range(1, 31)), "50", "181"]
+    rows = [
+        {"user": f"u{user}", "film": films[(user + place) % 32], "rating": number.randint(1, 5), "rated_at": 60 * place}
+        for user in range(30)
+        for place in range(number.randint(4, 12))
+    ]
+    table = pa.Table.from_pylist(rows)
+    ages = pa.array([20 + int(row["user"][1:]) % 3 for row in rows])
+    pyarrow.csv.write_csv(table.append_column("age", ages), folder / "ratings.csv")
+
+
 def reviews(folder: Path) -> None:
     """Write reviews with stars and the kind of guest, and a checkpoint."""
     number = random.Random(0)
@@ -175,6 +189,7 @@ READER_FILES: Mapping[str, Callable[[Path], object]] = {
     "docs/guides/complete-sets.md": queries,
     "docs/guides/from-a-table.md": shop,
     "docs/guides/histories.md": transactions,
+    "docs/guides/sequences.md": ratings,
     "docs/guides/items.md": sentence_encoder,
     "docs/guides/privacy.md": privacy,
     "docs/guides/serve-fast.md": finished_run,

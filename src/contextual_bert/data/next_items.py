@@ -14,9 +14,10 @@ from torch import Tensor
 
 from contextual_bert.data.collators import as_batch
 from contextual_bert.data.dataset import IGNORED_LABEL, EveryPosition, SequenceBatch, SequenceDataset
+from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.ragged import offsets_of, places_of
 
-__all__ = ["LastPosition", "NextItemCollator", "newest_items", "windows_of"]
+__all__ = ["LastPosition", "NextItemCollator", "in_pieces", "newest_items", "with_shuffled_items"]
 
 
 def newest_items(dataset: SequenceDataset, longest: int) -> SequenceDataset:
@@ -32,7 +33,7 @@ def newest_items(dataset: SequenceDataset, longest: int) -> SequenceDataset:
     return _pieces(dataset, np.arange(len(dataset)), dataset.sizes - lengths, lengths)
 
 
-def windows_of(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> SequenceDataset:
+def in_pieces(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> SequenceDataset:
     """Return all items of all sequences, the long ones in pieces of ``longest`` items counted from their ends.
 
     Args:
@@ -42,7 +43,7 @@ def windows_of(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> Seq
             sequence: it would be learned as if nothing stood before it. Else there are none.
 
     Example:
-        >>> found = windows_of(SequenceDataset([5, 6, 7, 8], [0, 3, 4], context={}), 2, asks_all=True)
+        >>> found = in_pieces(SequenceDataset([5, 6, 7, 8], [0, 3, 4], context={}), 2, asks_all=True)
         >>> found.offsets.tolist(), found.labels.tolist()
         ([0, 1, 3, 4], [5, -100, 7, 8])
     """
@@ -73,6 +74,27 @@ def _pieces(
         example_ids=dataset.example_ids[index],
         pad_id=dataset.pad_id,
     )
+
+
+def with_shuffled_items(dataset: SequenceDataset, *, number: int, seed: int) -> SequenceDataset:
+    """Return the sequences with the items before the last in another order, that of a hash.
+
+    Args:
+        dataset: the sequences.
+        number: of the order, where several are drawn.
+        seed: of the hash.
+
+    Example:
+        >>> found = with_shuffled_items(SequenceDataset([5, 6, 7, 8], [0, 4], context={}), number=1, seed=0)
+        >>> found.input_ids.tolist()
+        [6, 7, 5, 8]
+    """
+    sizes = dataset.sizes
+    rows, places = np.repeat(np.arange(len(sizes)), sizes), places_of(sizes)
+    keys = hash_counters(seed, number, np.repeat(dataset.example_ids.numpy(), sizes), places) >> np.uint64(1)
+    keys[dataset.offsets.numpy()[1:] - 1] = np.uint64(2**64 - 1)
+    order = np.lexsort((keys, rows))
+    return SequenceDataset(**{**dataset.parts(), "input_ids": dataset.input_ids[torch.from_numpy(order)]})
 
 
 class LastPosition(EveryPosition):

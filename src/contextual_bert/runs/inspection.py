@@ -41,6 +41,7 @@ from contextual_bert.runs.run_schema import (
     without_leaks,
 )
 from contextual_bert.runs.run_table import RunTable, audit_of, read_data
+from contextual_bert.runs.sequences import column_of_times
 from contextual_bert.runs.shifts import LEARNED, PartRows, encoded_rows, field_lines, name_drift
 from contextual_bert.runs.text_inspection import Look, look_at_texts
 from contextual_bert.training.recipe import Recipe
@@ -65,6 +66,7 @@ class Inspection:
         items: what the catalogue says of the items, where one is named.
         log: the columns of a transaction log, where the table looks like one.
         is_whole: all rows were read. Of a large log the first ones alone are, and no column has a note.
+        order: the column of times that the items of each set stand in the order of, where nobody named it.
 
     Example:
         >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
@@ -83,6 +85,7 @@ class Inspection:
     items: InferredSchema | None = None
     log: LogColumns | None = None
     is_whole: bool = True
+    order: str | None = None
 
     def lines(self) -> list[str]:
         """Everything but the table of columns, a sentence a line."""
@@ -95,6 +98,11 @@ class Inspection:
         log = [self.log.line()] if self.log is not None else []
         if not self.is_whole:
             return [*self.reading, *log]
+        if self.order is not None:
+            log.append(
+                f"column {self.order!r} has a time for each item, in the order of the items: sequences, of which the "
+                f"next item can be learned. To read them as sets, give --exclude {self.order}"
+            )
         return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults, *log]
 
     def to_rich(self) -> Group:
@@ -154,8 +162,12 @@ def inspect_table(
     # A column that an override makes a feature must have one value in each group.
     needed = [name for name, kind in overrides.items() if kind != "ignore"]
     rows = read_data(recipe, source, codes=overridden_codes(overrides), needed=needed)
+    order = None
+    if recipe.task.has_items and recipe.set_task.order is None and not recipe.task.grouping:
+        order = column_of_times(recipe.changed(exclude=(*recipe.exclude, *overrides)), rows.table)
+        recipe = recipe.changed(order=order) if order is not None else recipe
     with rows.placed():
-        return _inspection(recipe, rows, overrides, has_tokens=has_tokens)
+        return replace(_inspection(recipe, rows, overrides, has_tokens=has_tokens), order=order)
 
 
 def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *, has_tokens: bool) -> Inspection:

@@ -57,7 +57,8 @@ class LogColumns:
         """Return a sentence on what the table looks like."""
         return (
             f"one item a row, and most of {self.user!r} come at several times of {self.time!r}: a transaction log. "
-            "Sets with what each had before are made of it by contextual-bert histories"
+            "Sets with what each had before are made of it by contextual-bert histories; with --sequences one row of "
+            "all that each had"
         )
 
 

@@ -23,6 +23,7 @@ from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.context.forms import missing_context
 from contextual_bert.data import SequenceDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
+from contextual_bert.data.next_items import with_shuffled_items
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES, Replacement
@@ -34,6 +35,7 @@ from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.run_directory import FinishedRun, finished_run
 from contextual_bert.runs.shifts import constant_features
 
+ORDER = "order of the items"
 _TAKE_AWAY = ", or call each feature missing (--replace missing, in Python ablate_features)"
 
 
@@ -64,7 +66,7 @@ def permute_features(
     progress: Progress | None = None,
 ) -> RunImportance:
     """Measure permutation importance: the rise of the cross-entropy when one context feature is permuted among sets or
-    texts.
+    texts. Of sequences whose next item is learned, so is the order of the items before it.
 
     The model is scored (1 + features) x num_permutations + 1 times. Features that say the same in every row are
     named and have no figure: ``ablate_features`` judges them.
@@ -140,7 +142,10 @@ def _importance(
 ) -> RunImportance:
     """Score a run with each feature replaced, and all together."""
     run = finished_run(directory)
-    if not has_context(run.recipe):
+    # Of sequences the order is permuted as well.
+    is_sequence = run.recipe.task.has_items and run.recipe.set_task.hide == "next"
+    further = [ORDER] if is_sequence and how.by == "permute" else []
+    if not has_context(run.recipe) and not further:
         raise ConfigurationError(
             Message(
                 "was trained with {conditioning}, which reads no context: there is no feature to attribute anything to",
@@ -160,7 +165,8 @@ def _importance(
         )
     nothing = _without_context(data)
     read = {name: tensor for name, tensor in dataset.context.items() if name not in data.silenced}
-    if not read:
+    read = read if has_context(run.recipe) else {}
+    if not read and not further:
         raise DataError(
             f"{run.directory} silenced each field of its context ({', '.join(data.silenced)}): it reads none to judge",
             file=data.recipe.data,
@@ -169,7 +175,7 @@ def _importance(
     same = constant_features(read)
     if how.by == "missing":
         same = tuple(name for name in same if _is_equal(dataset.context[name], nothing[name]))
-    features = [name for name in read if name not in same]
+    features = [*(name for name in read if name not in same), *further]
     if not features:
         where = f"of the {part} part" if part is not None else "that is evaluated"
         raise DataError(
@@ -178,7 +184,8 @@ def _importance(
             file=data.recipe.data,
             fix=f"Name another --part{_TAKE_AWAY if how.by == 'permute' else ''}.",
         )
-    groups = [(ALL_FEATURES, features), *((name, [name]) for name in features)]
+    of_context = [name for name in features if name not in further]
+    groups = [(ALL_FEATURES, of_context or further), *((name, [name]) for name in features)]
     num_passes, num_done = len(groups) * how.num + 1, 0
 
     def shown(done: int, total: int) -> None:
@@ -191,7 +198,9 @@ def _importance(
         permuted.append([])
         for number in range(how.num):
             num_done += 1
-            if how.by == "missing":
+            if members == further:
+                exchanged = with_shuffled_items(dataset, number=number, seed=how.seed)
+            elif how.by == "missing":
                 exchanged = dataset.with_context({**dataset.context, **{each: nothing[each] for each in members}})
             else:
                 donors = donor_of(dataset.example_ids.numpy(), feature=name, number=number, seed=how.seed)

@@ -2,12 +2,55 @@
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.arrow_types import decoded
 from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.data import SequenceDataset
-from contextual_bert.errors import ConfigurationError, Message
+from contextual_bert.data.instants import times_in
+from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.training.recipe import Recipe
 
+_NUM_LOOKED_AT = 100_000  # rows in which times are looked for
 LONGEST_READ = 200  # of the items of a sequence, where nobody says more; the newest are read
+
+
+def column_of_times(recipe: Recipe, table: pa.Table) -> str | None:
+    """Return the column that has a time for each item of each set, in their order; None where there is none.
+
+    Args:
+        recipe: names the items, and the columns that are left out.
+        table: one row a set.
+    """
+    first = table.slice(0, _NUM_LOOKED_AT)
+    beside = (*recipe.task.columns, *recipe.exclude, recipe.customer, recipe.split_column)
+    sizes = _list_sizes(first.column(recipe.set_task.items))
+    if sizes is None or sizes.max(initial=0) < 2:
+        return None
+    for name in first.column_names:
+        own = _list_sizes(first.column(name)) if name not in beside else None
+        if own is None or not np.array_equal(own, sizes):
+            continue
+        values = pc.list_flatten(decoded(first.column(name)).combine_chunks())
+        if values.null_count or pa.types.is_nested(values.type):
+            continue
+        try:
+            times = times_in(values, column=name, date_formats=recipe.reading.date_formats)
+        except DataError:
+            continue
+        rows = np.repeat(np.arange(len(sizes)), sizes)
+        if (np.diff(times)[np.diff(rows) == 0] >= 0).all():
+            return name
+    return None
+
+
+def _list_sizes(column: pa.ChunkedArray) -> "np.ndarray[Any, np.dtype[np.int64]] | None":
+    cells = decoded(column)
+    if not (pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)):
+        return None
+    return pc.fill_null(pc.list_value_length(cells), 0).to_numpy().astype(np.int64)
 
 
 def predicts_next(recipe: Recipe) -> bool:

@@ -24,6 +24,9 @@ LEAST_SIZE_FOR_TWO_MASKS = 4  # a smaller set with two masks shows next to nothi
 # Of whole sets, decision 054: more epochs learn who bought what by heart.
 STEPS_PER_EPOCH_OF_WHOLE_SETS, EPOCHS_OF_WHOLE_SETS, FEWEST_STEPS_OF_WHOLE_SETS = 104, 6, 400
 WHOLE_SET_LEARNING_RATE, WHOLE_SET_DECAY = 2e-3, 0.1
+# Of sequences, decision 057: a sequence asks for each of its items, so that a few hundred steps suffice.
+EPOCHS_OF_SEQUENCES, FEWEST_STEPS_OF_SEQUENCES, MOST_EPOCHS_OF_SEQUENCES = 5, 600, 40
+SEQUENCE_DECAY = 0.01
 # Of texts: from 200 steps on the 192 reviews of docs/guides/text.md are learned.
 FEWEST_STEPS_OF_TEXTS, MOST_EPOCHS_OF_TEXTS = 200, 100
 
@@ -132,6 +135,31 @@ def whole_set_defaults(num_sets: int, *, given: Mapping[str, Any]) -> dict[str, 
         batch_size = others * given.get("per_device_train_batch_size", chosen["per_device_train_batch_size"])
         steps = {"usual": EPOCHS_OF_WHOLE_SETS, "fewest_steps": FEWEST_STEPS_OF_WHOLE_SETS, "most": MOST_EPOCHS}
         chosen["num_train_epochs"] = default_epochs(num_sets, batch_size, **steps)
+    return {name: value for name, value in chosen.items() if name not in given}
+
+
+def next_item_defaults(num_sequences: int, *, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings for models that tell what comes next that ``given`` lacks.
+
+    Args:
+        num_sequences: sequences of the training part, long ones counted as the pieces that are read.
+        given: fields of ContextualTrainingArguments that the user chose.
+
+    Example:
+        >>> next_item_defaults(1_000, given={"learning_rate": 2e-3})
+        {'per_device_train_batch_size': 64, 'weight_decay': 0.01, 'num_train_epochs': 38}
+    """
+    others = _rows_beside(given)
+    wanted = min(max(_power_of_two(num_sequences / STEPS_PER_EPOCH), SMALLEST_BATCH), LARGEST_BATCH)
+    chosen: dict[str, Any] = {
+        "per_device_train_batch_size": max(1, wanted // others),
+        "learning_rate": LEARNING_RATE,
+        "weight_decay": SEQUENCE_DECAY,
+    }
+    if not _has_steps(given):
+        batch_size = others * given.get("per_device_train_batch_size", chosen["per_device_train_batch_size"])
+        steps: dict[str, Any] = {"usual": EPOCHS_OF_SEQUENCES, "fewest_steps": FEWEST_STEPS_OF_SEQUENCES}
+        chosen["num_train_epochs"] = default_epochs(num_sequences, batch_size, most=MOST_EPOCHS_OF_SEQUENCES, **steps)
     return {name: value for name, value in chosen.items() if name not in given}
 
 

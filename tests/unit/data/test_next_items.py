@@ -6,7 +6,7 @@ import torch
 
 from contextual_bert.data import LastPosition, MaskingCollator, NextItemCollator, SequenceDataset
 from contextual_bert.data.dataset import IGNORED_LABEL
-from contextual_bert.data.next_items import newest_items, windows_of
+from contextual_bert.data.next_items import in_pieces, newest_items
 from contextual_bert.data.ragged import offsets_of
 
 SIZES = np.array([7, 1, 3, 12, 4])
@@ -27,19 +27,19 @@ def rows_of(dataset: SequenceDataset) -> list[list[int]]:
 
 @pytest.mark.parametrize("longest", [1, 2, 4, 5, 12, 50])
 def test_pieces_are_the_sequences_counted_from_their_ends(longest: int) -> None:
-    whole, own = sequences(), windows_of(sequences(), longest, asks_all=True)
+    whole, own = sequences(), in_pieces(sequences(), longest, asks_all=True)
     assert own.labels is not None
     pieces, asked = rows_of(own), own.labels.tolist()
     for number, row in enumerate(rows_of(whole)):
         mine = [piece for piece, of in zip(pieces, own.example_ids.tolist(), strict=True) if of == 100 + number]
-        assert sum(mine, []) == row
+        assert [item for piece in mine for item in piece] == row
         assert [len(piece) for piece in mine[1:]] == [longest] * (len(mine) - 1)
         assert own.context["age"][own.example_ids == 100 + number].unique().tolist() == [number]
     firsts = {row[0] for row in rows_of(whole)}
     for piece in pieces:
         place = own.input_ids.tolist().index(piece[0])
         assert asked[place] == (piece[0] if piece[0] in firsts else IGNORED_LABEL)
-    assert windows_of(whole, longest, asks_all=False).labels is None
+    assert in_pieces(whole, longest, asks_all=False).labels is None
 
 
 def test_of_long_sequences_the_newest_items_are_read() -> None:
@@ -77,7 +77,7 @@ def test_each_item_is_asked_for_and_no_padding() -> None:
     ]
     assert batch["attention_mask"].sum(dim=1).tolist() == [7, 3]
     # A data set of single items has as many labels as sequences.
-    single = windows_of(SequenceDataset([5, 6], [0, 1, 2], context={}), 3, asks_all=True)
+    single = in_pieces(SequenceDataset([5, 6], [0, 1, 2], context={}), 3, asks_all=True)
     assert NextItemCollator(pad_id=0)(single.__getitems__([0, 1]))["labels"].tolist() == [[5], [6]]
 
 

@@ -17,6 +17,7 @@ from contextual_bert.evaluation import Report, SetPredictions
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
 from contextual_bert.runs import prepare, run
 from contextual_bert.runs.evaluation import evaluate_run
+from contextual_bert.runs.permutation_importance import ablate_features, permute_features
 from contextual_bert.runs.run_directory import load_run
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import SetCompletion
@@ -226,29 +227,17 @@ def test_rows_of_one_item_are_put_in_order_by_the_command_line(path: Path, tmp_p
     long.write_text("\n".join(lines) + "\n")
     order = ["--items", "items", "--group-by", "who", "--order", "at", "--hide", "next", "--split-column", "part"]
     sizes = [word for name, value in MODEL.items() for word in ("--model", f"{name}={value}")]
+    rates = ["--epochs", "30", "--batch-size", "32", "--learning-rate", "0.01", "--set", "weight_decay=0.01"]
     found = CliRunner().invoke(
         app,
-        [
-            "train",
-            str(long),
-            *order,
-            *sizes,
-            "--epochs",
-            "30",
-            "--batch-size",
-            "32",
-            "--learning-rate",
-            "0.01",
-            "--set",
-            "weight_decay=0.01",
-        ]
-        + ["--field-selection", "off", "--output", str(tmp_path / "run")],
+        ["train", str(long), *order, *sizes, *rates, "--field-selection", "off", "--output", str(tmp_path / "run")],
     )
     assert found.exit_code == 0, found.output
     assert recall(evaluate_run(tmp_path / "run", part="test").report) > 90
-    recipe = json.loads((tmp_path / "run" / "recipe.json").read_text())
-    assert recipe["order"] == "at"
-    assert not {"at", "who"} & {feature["name"] for feature in recipe["schema"]["features"]}
+    recipe = Recipe.load(tmp_path / "run")
+    assert recipe.set_task.order == "at"
+    assert recipe.schema is not None
+    assert not {"at", "who"} & {feature["name"] for feature in recipe.schema["features"]}
     broken = tmp_path / "broken.csv"
     first, second, *others = long.read_text().splitlines()
     broken.write_text("\n".join([first, second.replace(second.split(",")[2], ""), *others]) + "\n")
@@ -264,3 +253,40 @@ def test_a_list_of_another_length_is_an_error(path: Path, tmp_path: Path) -> Non
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "short.parquet")
     with pytest.raises(DataError, match="and 'items' has"):
         prepare(recipe_for(tmp_path / "short.parquet"))
+
+
+def test_inspect_finds_the_times_of_items(path: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(path).to_pylist()
+    for row in rows:
+        places = np.argsort(row["at"], kind="stable")
+        row["items"], row["at"] = ([row[name][place] for place in places] for name in ("items", "at"))
+    ordered = tmp_path / "ordered.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), ordered)
+    given = ["inspect", str(ordered), "--items", "items", "--customer", "who", "--split-column", "part"]
+    found = CliRunner().invoke(app, [*given, "--output", str(tmp_path / "schema.json")])
+    assert found.exit_code == 0, found.output
+    assert "column 'at' has a time for each item" in " ".join(found.output.split())
+    assert "--order at" in found.output
+    assert "--hide next" in found.output
+    assert "at" not in {each["name"] for each in json.loads((tmp_path / "schema.json").read_text())["features"]}
+    # In no order they are no times of the items; left out, they say nothing.
+    for more in ([str(path)], [str(ordered), "--exclude", "at"]):
+        words = ["inspect", *more, *given[2:], "--output", str(tmp_path / "other.json"), "--overwrite"]
+        other = CliRunner().invoke(app, words)
+        assert other.exit_code == 0, other.output
+        assert "--hide next" not in other.output
+
+
+def test_importance_says_what_order_is_worth(learned: Path, path: Path, tmp_path: Path) -> None:
+    found = permute_features(learned, num_permutations=2).importances
+    told = {each.feature: each.rise_nats.interval.value for each in found.rows}
+    assert {*told} == {"all features", "way", "order of the items"}
+    assert told["order of the items"] > 0.1 < told["way"]
+    assert told["all features"] == pytest.approx(told["way"], abs=0.5)  # the order is no feature of the context
+    # Without a context the order is all that can be permuted.
+    run(recipe_for(path, "none", training={**TRAINING, "num_train_epochs": 2}), tmp_path / "none")
+    whole, alone = permute_features(tmp_path / "none").importances.rows
+    assert alone.feature == "order of the items"
+    assert whole.rise_nats == alone.rise_nats
+    with pytest.raises(ConfigurationError, match="reads no context"):
+        ablate_features(tmp_path / "none")

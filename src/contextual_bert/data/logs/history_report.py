@@ -22,6 +22,7 @@ class HistoryReport:
         left_out: column -> why it was not.
         remarks: of reading the files, and warnings.
         max_history: that was asked for.
+        is_sequence: whether all that a user has is one sequence.
 
     Example:
         >>> HistoryReport({"rows": 9, "users": 2, "baskets": 4, "sets": 4, "without": 2}).lines()[0]
@@ -37,15 +38,20 @@ class HistoryReport:
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     remarks: tuple[str, ...] = ()
     max_history: int = 0
+    is_sequence: bool = False
 
     def lines(self) -> list[str]:
         """Return all of it as sentences, a line each."""
         count = self.counts
-        rows, users, baskets = count["rows"], count["users"], count["baskets"]
-        verb = agreeing("are", rows)
-        lines = [f"{counted(rows, 'row')} of {counted(users, 'user')} {verb} {counted(baskets, 'basket')}"]
+        lines = [self._whole()]
         if self.times:
             lines.append(self.times)
+        if self.is_sequence:
+            lines.append(
+                f"{counted(count['sets'], 'sequence')} written, {count.get('without', 0):,} of them of one item; "
+                f"{count.get('cut', 0):,} cut to the newest {self.max_history:,} items"
+            )
+            return [*lines, *self._rest()]
         lines.append(
             f"{counted(count['sets'], 'set')} written, {count.get('without', 0):,} of them without a history; "
             f"{count.get('cut', 0):,} histories cut to the newest {self.max_history:,} baskets"
@@ -55,9 +61,20 @@ class HistoryReport:
         if early := count.get("early", 0):
             lines.append(f"baskets that are no set of their own, for too few came before: {early:,}")
         if single := count.get("single_users", 0):
-            lines.append(f"users with a single basket, and so without a history: {single:,} of {users:,}")
+            lines.append(f"users with a single basket, and so without a history: {single:,} of {count['users']:,}")
+        return [*lines, *self._rest()]
+
+    def _whole(self) -> str:
+        count = self.counts
+        rows = f"{counted(count['rows'], 'row')} of {counted(count['users'], 'user')}"
+        if self.is_sequence:
+            return rows
+        return f"{rows} {agreeing('are', count['rows'])} {counted(count['baskets'], 'basket')}"
+
+    def _rest(self) -> list[str]:
+        lines, what = list[str](), "sequence" if self.is_sequence else "set"
         if self.parts:
-            lines.append(", ".join(f"{part}: {counted(number, 'set')}" for part, number in self.parts.items()))
+            lines.append(", ".join(f"{part}: {counted(number, what)}" for part, number in self.parts.items()))
         for kept, of in ((self.by_user, "user"), (self.by_basket, "basket")):
             if kept:
                 lines.append(f"carried along, one value for each {of}: {', '.join(kept)}")
@@ -72,8 +89,13 @@ class HistoryReport:
             lines.append(f"{stand} an item of the same basket, in which it stands once")
         if unordered := count.get("unordered", 0):
             stand = f"{counted(unordered, 'row')} {agreeing('are', unordered)}"
-            lines.append(f"{stand} earlier than the row of the same user before: baskets are sorted by time")
-        if at_one_time := count.get("at_one_time", 0):
+            what = "items" if self.is_sequence else "baskets"
+            lines.append(f"{stand} earlier than the row of the same user before: {what} are sorted by time")
+        at_one_time = count.get("at_one_time", 0)
+        if at_one_time and self.is_sequence:
+            stand = f"{counted(at_one_time, 'item')} {agreeing('have', at_one_time)}"
+            lines.append(f"{stand} the time of the item before of the same user: they stand as in the log")
+        elif at_one_time:
             stand = f"{counted(at_one_time, 'basket')} {agreeing('have', at_one_time)}"
             lines.append(f"{stand} the time of another one of the same user: neither is in the other's history")
         return lines

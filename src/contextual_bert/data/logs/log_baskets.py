@@ -60,6 +60,7 @@ class Baskets:
         counts: how often each item stands in its basket; None where nobody asked.
         ids: (baskets,) the names of the baskets, where a column has them.
         context: column -> (baskets,) its values.
+        is_sequence: each basket is one item, and comes after all that stand before it, those of its time as well.
     """
 
     users: pa.Array
@@ -71,6 +72,7 @@ class Baskets:
     counts: NDArray[np.int64] | None = None
     ids: pa.Array | None = None
     context: Mapping[str, pa.Array] = field(default_factory=dict[str, pa.Array])
+    is_sequence: bool = False
 
     def __len__(self) -> int:
         return len(self.times)
@@ -88,7 +90,7 @@ class Baskets:
         return pa.table({**columns, **self.context})
 
     @classmethod
-    def from_table(cls, table: pa.Table) -> "Baskets":
+    def from_table(cls, table: pa.Table, *, is_sequence: bool) -> "Baskets":
         """Return what ``to_table`` made a table of."""
         whole = {name: _whole(table.column(name)) for name in table.column_names}
         users, items, counts = whole.pop(USER), whole.pop(ITEM), whole.pop(_COUNTS, None)
@@ -102,6 +104,7 @@ class Baskets:
             counts.values.to_numpy() if counts is not None else None,
             whole.pop(BASKET, None),
             whole,
+            is_sequence,
         )
 
     @property
@@ -117,7 +120,9 @@ class Baskets:
 
     @property
     def _first_at_time(self) -> NDArray[np.int64]:
-        """(baskets,) The first basket of the same user and time."""
+        """(baskets,) The first basket of the same user and time; of sequences each itself."""
+        if self.is_sequence:
+            return np.arange(len(self))
         is_new = (np.diff(self.user_of, prepend=-1) != 0) | (np.diff(self.times, prepend=0) != 0)
         if len(is_new):
             is_new[0] = True
@@ -156,6 +161,7 @@ def baskets_of(table: pa.Table, settings: HistorySettings, findings: Findings, *
         longest = settings.gap or 0
         is_new = (np.diff(user_of_row[order], prepend=-1) != 0) | (np.diff(times[order], prepend=0) > longest)
         is_new[:1] = True
+        is_new |= settings.is_sequence
         basket_of = np.cumsum(is_new) - 1
         num_baskets = int(basket_of[-1]) + 1
     starts = np.flatnonzero(np.diff(basket_of, prepend=-1))
@@ -176,6 +182,7 @@ def baskets_of(table: pa.Table, settings: HistorySettings, findings: Findings, *
         counts if settings.has_counts else None,
         ids.dictionary.take(pa.array(ids.indices.to_numpy()[first_rows])) if ids is not None else None,
         _context(table, context, findings, basket_of, order, first_rows, user_of_row[first_rows]),
+        settings.is_sequence,
     )
     per_user = np.bincount(found.user_of, minlength=len(users))
     rows_of_user = np.bincount(user_of_row)

@@ -6,16 +6,27 @@ from typing import Literal, get_args
 from contextual_bert.data.splits import check_fractions
 from contextual_bert.errors import ConfigurationError, Message, did_you_mean
 
-__all__ = ["DAYS_AGO", "HISTORY", "HISTORY_COUNTS", "HISTORY_TIMES", "ITEMS", "ITEM_COUNTS", "PART", "HistorySettings"]
+__all__ = [
+    "DAYS_AGO",
+    "HISTORY",
+    "HISTORY_COUNTS",
+    "HISTORY_TIMES",
+    "ITEMS",
+    "ITEM_COUNTS",
+    "ITEM_TIMES",
+    "PART",
+    "HistorySettings",
+]
 
 DAYS_AGO = "days_ago"  # beside the items of a basket, where a history has objects
 # Columns of the table that is made, beside those of the log.
 ITEMS, HISTORY, HISTORY_TIMES, PART = "items", "history", "history_times", "part"
-ITEM_COUNTS, HISTORY_COUNTS = "counts", "history_counts"
+ITEM_COUNTS, HISTORY_COUNTS, ITEM_TIMES = "counts", "history_counts", "times"
 
 HistorySplit = Literal["last", "time", "none"]
 Targets = Literal["all", "last"]
 MINUTE = 60_000_000  # microseconds
+NEWEST_BASKETS, NEWEST_ITEMS = 50, 200  # of a history, and of a sequence
 
 
 @dataclass(frozen=True)
@@ -28,9 +39,13 @@ class HistorySettings:
         time: column of the times: dates, timestamps, text that is one, or numbers.
         basket: column that names the basket of a row. None: what a user has at one time is a basket.
         session_gap: minutes. A longer gap between two rows of a user begins another basket. None: no gap does.
+        is_sequence: make a row of all that a user has, item by item in the order of time, up to an item that is asked
+            for: the last one of training, and those of validation and test.
         quantity: column that says how many of the item there are. Rows with 0 or less are left out as returned.
-        keep: columns of the log that are carried along as context. None: all that do not vary within a basket.
-        max_history: the newest so many earlier baskets are kept in a history.
+        keep: columns of the log that are carried along as context. None: all that do not vary within a basket, of
+            sequences within a user.
+        max_history: the newest so many earlier baskets are kept in a history, or items in a sequence. None: 50 baskets,
+            200 items.
         min_items: baskets of fewer items become no row. They stay in histories.
         min_history: baskets with fewer earlier ones become no row.
         targets: "all" makes a row of each basket, "last" of the newest one of each user and part.
@@ -56,9 +71,10 @@ class HistorySettings:
     time: str
     basket: str | None = None
     session_gap: float | None = None
+    is_sequence: bool = False
     quantity: str | None = None
     keep: tuple[str, ...] | None = None
-    max_history: int = 50
+    max_history: int | None = None
     min_items: int = 1
     min_history: int = 0
     targets: Targets = "all"
@@ -82,12 +98,14 @@ class HistorySettings:
         if self.basket is not None and self.session_gap is not None:
             problem = Message("and {basket} both say where a basket ends", basket=self.basket)
             raise ConfigurationError(problem, setting="session_gap", value=self.session_gap, fix="Give one of them.")
+        if self.is_sequence:
+            self._check_sequence()
         for name, least in (("max_history", 1), ("min_items", 1), ("min_history", 0), ("num_buckets", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ConfigurationError("is too small", setting=name, value=value, fix=f"Give {least} or more.")
-        if self.min_history > self.max_history:
-            problem = Message("is above {max_history}", max_history=self.max_history)
+        if self.min_history > self.num_newest:
+            problem = Message("is above {max_history}", max_history=self.num_newest)
             raise ConfigurationError(problem, setting="min_history", value=self.min_history, fix="Give fewer.")
         if self.session_gap is not None and not 0 < self.session_gap < float("inf"):
             raise ConfigurationError(
@@ -126,6 +144,24 @@ class HistorySettings:
                 fix="Leave it out, or rename it in the log.",
             )
 
+    def _check_sequence(self) -> None:
+        """Raise ConfigurationError for what says how baskets are made or written: a sequence has none."""
+        told: dict[str, object] = {"basket": self.basket, "session_gap": self.session_gap}
+        told |= {"has_days": self.has_days or None, "has_counts": self.has_counts or None}
+        for name, value in told.items():
+            if value is not None:
+                raise ConfigurationError(
+                    Message("is about baskets, and {is_sequence} makes one sequence of all", is_sequence=True),
+                    setting=name,
+                    value=value,
+                    fix="Leave one of them out. The items of a session or basket stand in the order of time anyway.",
+                )
+
+    @property
+    def num_newest(self) -> int:
+        """How many baskets a history keeps at most, or items a sequence."""
+        return self.max_history or (NEWEST_ITEMS if self.is_sequence else NEWEST_BASKETS)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the log that say who had what when."""
@@ -136,6 +172,8 @@ class HistorySettings:
     def made_columns(self) -> tuple[str, ...]:
         """The columns of the table that the log does not have."""
         parts = (PART,) if self.split != "none" else ()
+        if self.is_sequence:
+            return (ITEMS, ITEM_TIMES, *parts)
         counts = (ITEM_COUNTS, HISTORY_COUNTS) if self.has_counts else ()
         return (ITEMS, HISTORY, HISTORY_TIMES, *counts, *parts)
 

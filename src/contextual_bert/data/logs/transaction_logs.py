@@ -31,6 +31,7 @@ from contextual_bert.data.logs.log_settings import (
     HISTORY_COUNTS,
     HISTORY_TIMES,
     ITEM_COUNTS,
+    ITEM_TIMES,
     ITEMS,
     PART,
     HistorySettings,
@@ -186,8 +187,9 @@ class _Work:
                 "each row is left out", file=self.files.name, fix="Fill in the cells, or name other columns."
             )
         if counts["users"] == counts["single_users"]:
+            what = "item" if self.settings.is_sequence else "basket"
             raise DataError(
-                f"no user has a second basket ({counts['users']:,} users), so that no history can be made",
+                f"no user has a second {what} ({counts['users']:,} users), so that nothing comes before another",
                 file=self.files.name,
                 column=self.settings.user,
                 fix="Name the column of the users, and not one that differs with each basket.",
@@ -203,7 +205,8 @@ class _Work:
 
     def _eligible(self, baskets: Baskets, *, is_counted: bool) -> NDArray[np.bool_]:
         """(baskets,) Those that may become a row."""
-        is_large = np.diff(baskets.offsets) >= self.settings.min_items
+        sizes = baskets.num_earlier + 1 if self.settings.is_sequence else np.diff(baskets.offsets)
+        is_large = sizes >= self.settings.min_items
         is_late = baskets.num_earlier >= self.settings.min_history
         if is_counted:
             self.findings.counts.update(short=int((~is_large).sum()), early=int((is_large & ~is_late).sum()))
@@ -221,7 +224,7 @@ class _Work:
                 if progress is not None:
                     progress(number, len(self.grouped))
                 with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
-                    baskets = Baskets.from_table(reader.read_all())
+                    baskets = Baskets.from_table(reader.read_all(), is_sequence=self.settings.is_sequence)
                 path.unlink()
                 ends = [int(baskets.times.min()), int(baskets.times.max())]
                 times = [min(*times, *ends), max(*times, *ends)] if times else ends
@@ -268,15 +271,16 @@ class _Work:
             part_of[(following == 1) & (sizes[users] > 2)] = 1
         else:
             part_of = np.zeros(len(rows), np.int64)
-        if self.settings.targets == "last":
-            is_last = np.ones(len(rows), np.bool_)
-            is_last[:-1] = (np.diff(users) != 0) | (np.diff(part_of) != 0)
-            rows, part_of = rows[is_last], part_of[is_last]
-        return rows, part_of
+        is_last = np.ones(len(rows), np.bool_)
+        is_last[:-1] = (np.diff(users) != 0) | (np.diff(part_of) != 0)
+        if self.settings.targets == "all":
+            # All items of a sequence of the training part are learned from its longest row.
+            is_last |= part_of > 0 if self.settings.is_sequence else True
+        return rows[is_last], part_of[is_last]
 
     def _pieces(self, baskets: Baskets, rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         """Yield ranges of rows whose histories have some millions of items together."""
-        first, after = baskets.histories(rows, longest=self.settings.max_history)
+        first, after = baskets.histories(rows, longest=self.settings.num_newest)
         sizes = baskets.offsets[after] - baskets.offsets[first] + 1
         ends, start = np.cumsum(sizes), 0
         while start < len(rows):
@@ -290,13 +294,17 @@ class _Work:
     ) -> pa.Table:
         """Return the rows of some baskets as they are written."""
         settings = self.settings
-        first, after = baskets.histories(rows, longest=settings.max_history)
+        # The item that is asked for is one of a sequence.
+        num_before = settings.num_newest - 1 if settings.is_sequence else settings.num_newest
+        first, after = baskets.histories(rows, longest=num_before)
         sizes = after - first
         self.findings.counts.update(
             sets=len(rows),
             without=int((sizes == 0).sum()),
-            cut=int((baskets.num_earlier[rows] > settings.max_history).sum()),
+            cut=int((baskets.num_earlier[rows] > num_before).sum()),
         )
+        if settings.is_sequence:
+            return self._sequences(baskets, rows, first, part_of, kept)
         outer = offsets_of(sizes)
         earlier = np.repeat(first - outer[:-1], sizes) + np.arange(int(outer[-1]))
         own, before = _picked(baskets.offsets, rows), _picked(baskets.offsets, earlier)
@@ -316,10 +324,40 @@ class _Work:
             counts = baskets.counts.astype(np.int32)
             columns[ITEM_COUNTS] = _lists(own[0], pa.array(counts[own[1]]))
             columns[HISTORY_COUNTS] = _lists(outer, _lists(before[0], pa.array(counts[before[1]])))
+        return self._with_context(columns, baskets, rows, part_of, kept)
+
+    def _sequences(
+        self,
+        baskets: Baskets,
+        rows: NDArray[np.int64],
+        first: NDArray[np.int64],
+        part_of: NDArray[np.int64],
+        kept: Mapping[str, Any],
+    ) -> pa.Table:
+        """Return rows of all items from the first to that of the row, which is asked for."""
+        sizes = rows + 1 - first
+        offsets = offsets_of(sizes)
+        own = np.repeat(first - offsets[:-1], sizes) + np.arange(int(offsets[-1]))
+        columns: dict[str, Any] = {
+            self.settings.user: baskets.users.take(pa.array(baskets.user_of[rows])),
+            ITEMS: _lists(offsets, _named(baskets.codes[own], baskets.names)),
+            ITEM_TIMES: _lists(offsets, self.scale.array(baskets.times[own])),
+        }
+        return self._with_context(columns, baskets, rows, part_of, kept)
+
+    def _with_context(
+        self,
+        columns: dict[str, Any],
+        baskets: Baskets,
+        rows: NDArray[np.int64],
+        part_of: NDArray[np.int64],
+        kept: Mapping[str, Any],
+    ) -> pa.Table:
+        """Return columns of some baskets as a table, with the columns that are carried along and the part."""
         for name, described in kept.items():
             cells = pa.chunked_array([baskets.context[name].take(pa.array(rows))])
             columns[name] = as_typed(cells, described)
-        if settings.split != "none":
+        if self.settings.split != "none":
             columns[PART] = pa.array(PARTS).take(pa.array(part_of))
         return pa.table(columns)
 
@@ -327,6 +365,14 @@ class _Work:
         """Return the columns that are carried along; of text, with what all of it could be."""
         counts, found = self.findings.counts, dict[str, pa.Field]()
         for name, num_varying in self.findings.varying.items():
+            if self.settings.is_sequence and name not in (self.findings.by_user or ()):
+                # One of a moment would be that of the item that is asked for.
+                reason = "it has several values for a user, and describes the item or the moment"
+                if self.settings.keep is not None:
+                    fix = "Leave it out of the columns that are kept."
+                    raise DataError(reason, file=self.files.name, column=name, fix=fix)
+                self.rows.left_out[name] = reason
+                continue
             if num_varying > SLIPS * counts["several"]:
                 if self.settings.keep is not None:
                     raise DataError(
@@ -381,7 +427,8 @@ class _Work:
         ends = " to ".join(str(each) for each in self.scale.array(np.array(times)).to_pylist())
         by_user = self.findings.by_user or set()
         carried = [name for name in kept if name in self.findings.varying]
-        own = [settings.user, settings.time, *([settings.basket] if settings.basket else [])]
+        own = [settings.user, *([] if settings.is_sequence else [settings.time])]
+        own += [settings.basket] if settings.basket else []
         part = [PART] if settings.split != "none" else []
         return HistoryReport(
             dict(counts),
@@ -392,7 +439,8 @@ class _Work:
             by_basket=tuple(name for name in carried if name not in by_user),
             left_out=self.rows.left_out,
             remarks=tuple(lines),
-            max_history=settings.max_history,
+            max_history=settings.num_newest,
+            is_sequence=settings.is_sequence,
         )
 
     def _warnings(self) -> list[str]:

@@ -20,7 +20,7 @@ from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.context.kinds.history import history_items
 from contextual_bert.data import DrawnBaskets, SequenceDataset, SetTable, ShuffledContext, Split
-from contextual_bert.data.next_items import windows_of
+from contextual_bert.data.next_items import in_pieces
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.inference import (
@@ -47,7 +47,13 @@ from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line, single_l
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.unscored import unscored_items, unscored_next_items
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
-from contextual_bert.training.defaults import BAG_LEARNING_RATE, LEARNING_RATE, set_defaults, whole_set_defaults
+from contextual_bert.training.defaults import (
+    BAG_LEARNING_RATE,
+    LEARNING_RATE,
+    next_item_defaults,
+    set_defaults,
+    whole_set_defaults,
+)
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.objectives import NextItemObjective, Objective, WholeSetObjective
 from contextual_bert.training.recipe import Recipe
@@ -209,6 +215,8 @@ class SetCompletionTask(CountedTask):
         training = self.datasets["train"]
         if recipe.set_task.hide == "set" and recipe.conditioning not in SET_BASELINES:
             return whole_set_defaults(self.num_learned_rows(recipe), given=recipe.training)
+        if predicts_next(recipe):
+            return next_item_defaults(self.num_learned_rows(recipe), given=recipe.training)
         sizes, num_items = training.sizes, len(training.input_ids.unique())
         default_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
         return set_defaults(
@@ -271,7 +279,7 @@ class SetCompletionTask(CountedTask):
         own, schema, task = self.dataset(recipe, "train"), self.processor.schema, recipe.set_task
         longest = longest_read(recipe, own) if own is not None and task.hide == "next" else None
         if longest is not None:
-            pieces = windows_of(self.datasets["train"], longest, asks_all=predicts_next(recipe))
+            pieces = in_pieces(self.datasets["train"], longest, asks_all=predicts_next(recipe))
             return ShuffledContext(pieces, seed=recipe.seed) if recipe.is_context_shuffled else pieces
         names = [each.name for each in schema.read_features if each.shares_items] if schema is not None else []
         if own is None or task.hide != "set" or len(names) != 1 or recipe.is_context_shuffled:
