@@ -1,6 +1,6 @@
 """Sequences of items in a recipe: how many of their items a model reads, and the fields of its config that follow."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,10 +8,12 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import decoded
 from contextual_bert.baselines.names import SET_BASELINES
-from contextual_bert.data import SequenceDataset
 from contextual_bert.data.instants import times_in
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from contextual_bert.data import SequenceDataset
 
 _NUM_LOOKED_AT = 100_000  # rows in which times are looked for
 LONGEST_READ = 200  # of the items of a sequence, where nobody says more; the newest are read
@@ -59,7 +61,7 @@ def predicts_next(recipe: Recipe) -> bool:
     return asks_next and recipe.model.get("predicts_next", True) is not False
 
 
-def longest_read(recipe: Recipe, training: SequenceDataset) -> int | None:
+def longest_read(recipe: Recipe, training: "SequenceDataset") -> int | None:
     """Return how many items of a sequence the recipe's model reads; None: all, for it knows no positions."""
     if recipe.set_task.order is None or recipe.conditioning in SET_BASELINES:
         return None
@@ -67,7 +69,7 @@ def longest_read(recipe: Recipe, training: SequenceDataset) -> int | None:
     return found if found is not None else min(LONGEST_READ, int(training.sizes.max(initial=1)))
 
 
-def order_fields(recipe: Recipe, training: SequenceDataset) -> dict[str, Any]:
+def order_fields(recipe: Recipe, training: "SequenceDataset") -> dict[str, Any]:
     """Return the fields of a new model's config that follow from the order of the items; none where there is none."""
     longest = longest_read(recipe, training)
     if longest is None:

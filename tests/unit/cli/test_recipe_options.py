@@ -18,7 +18,7 @@ from contextual_bert_cli.recipe_options import recipe_options, typed, values_of
 WITHOUT_OPTION = {
     Recipe: {"data", "task", "reading", "name", "is_control", "is_context_shuffled"},
     SetCompletion: {"kind", "policy"},
-    SetPolicy: {"seed", "keeps_new", "cold_items", "known_items"},
+    SetPolicy: {"seed", "keeps_last", "keeps_new", "cold_items", "known_items"},
     ReadSettings: set[str](),
     **{kind: {"kind"} for kind in TEXT_TASKS},
 }
