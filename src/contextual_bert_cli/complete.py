@@ -302,6 +302,14 @@ def command(
         typer.Option("--items", metavar="COLUMN", help="Column of sets of --data; left out, as the run was trained."),
     ] = None,
     group_by: options.RunGroupBy = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of --data that puts the items of a set in order, as that of train; left out, the run's own "
+            "where the table has it.",
+        ),
+    ] = None,
     keep: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Columns of --data to write beside the proposals.")
     ] = None,
@@ -346,7 +354,8 @@ def command(
             "--data and --output belong together: a table, and the folder of its completions.",
             place=SettingsPlace(("--data", "--output")),
         )
-    of_a_table = {"--items": item_column, "--group-by": group_by, "--keep": keep, "--shard-size": shard_size}
+    of_a_table = {"--items": item_column, "--group-by": group_by, "--order": order, "--keep": keep}
+    of_a_table |= {"--shard-size": shard_size}
     lost = [option for option, value in of_a_table.items() if value is not None]
     if data is None and lost:
         raise ConfigurationError("is for --data", setting=lost[0], fix="Give that, or leave it out.")
@@ -381,12 +390,13 @@ def command(
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else trained.separator
         columns = {"items": item_column or trained.items or "items", "separator": in_cells}
         own = reading_over(reading_of_sets(trained, directory), choices)
-        check_asked_columns(data, (columns["items"], *keys, *split_commas(keep)), settings=own)
+        check_asked_columns(data, (columns["items"], *keys, order, *split_commas(keep)), settings=own)
         from contextual_bert.inference.tables.bulk import BulkSettings
 
         bulk = BulkSettings(
             **columns,
             group_by=keys,
+            order=order,
             keep=split_commas(keep),
             constraints=settings,
             top_k=top,

@@ -30,7 +30,7 @@ TOPICS = {
     "evaluation": {"label_comparison"},
     "inference": {
         *("candidates_of_pipelines", "context_as_text", "nonfinite", "onnx", "reserved_items", "shared_scoring"),
-        "spelling",
+        *("bulk_order", "spelling"),
     },
     "models": {
         *("feature_names", "initialisation", "item_features", "next_items_of_models", "no_remote_code", "scores"),

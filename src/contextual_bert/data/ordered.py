@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded
+from contextual_bert.arrow_types import decoded, is_list
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.instants import times_in
 from contextual_bert.errors import DataError
@@ -61,7 +61,7 @@ class ItemOrder:
             decoded(checked_column(table, name, file=file)).combine_chunks() for name in (items, self.column)
         )
         for name, cells in ((self.column, others), (items, own)):
-            if not _is_list(cells.type):
+            if not is_list(cells.type):
                 raise DataError(
                     f"the column is of type {cells.type}, and the order of items is given by lists beside lists of "
                     "items",
@@ -103,7 +103,3 @@ class ItemOrder:
             lists = pc.if_else(pc.is_valid(own), lists, None)
         number = table.column_names.index(items)
         return table.set_column(number, pa.field(items, lists.type), lists)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)

@@ -217,7 +217,9 @@ def cut_notes(request: Request, config: "ContextualBertConfig") -> list[str]:
     num_read = len(newest_of(request.items, config))
     if num_read == len(request.items):
         return []
-    return [f"Of {len(request.items) - 1:,} items the newest {num_read - 1:,} were read; none is proposed again."]
+    can_repeat = config.softmax_over == "items" and request.settings.get("repeats", {}).get("repeats")
+    proposed = "those before may be proposed, too" if can_repeat else "none is proposed again"
+    return [f"Of {len(request.items) - 1:,} items the newest {num_read - 1:,} were read; {proposed}."]
 
 
 def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:

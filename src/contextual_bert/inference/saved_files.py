@@ -30,9 +30,9 @@ LARGEST_SET = "largest_set"  # key of what a recipe resolved to, and of the reco
 RECORDS = {  # file -> where it says the fields of TrainedSets, in their order
     "recipe.json": (
         "recipe.task.policy.separator", f"resolved.{LARGEST_SET}", "recipe.task.items", "recipe.task.group_by",
-        "recipe.reading",
+        "recipe.reading", "recipe.task.order",
     ),
-    RECORD_FILE: ("separator", LARGEST_SET, "items", "group_by", "reading"),
+    RECORD_FILE: ("separator", LARGEST_SET, "items", "group_by", "reading", "order"),
 }  # fmt: skip
 SEPARATORS = (";", ",", "|", "\t")
 FIX = "Copy the folder again, or train again."
@@ -50,6 +50,7 @@ class TrainedSets:
         items: the column of items, None where the run does not say.
         group_by: the columns that name a set, where the table had one item a row.
         reading: settings of ``ReadSettings`` by name.
+        order: the column that put the items of a set in order, None where order meant nothing.
 
     Example:
         >>> TrainedSets().separator
@@ -61,6 +62,7 @@ class TrainedSets:
     items: str | None = None
     group_by: tuple[str, ...] = ()
     reading: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    order: str | None = None
 
     def separator_in(self, item: str) -> str | None:
         """Return the separator that an item holds, the run's own first; None where it holds none."""
@@ -208,13 +210,14 @@ def trained_sets(directory: str | Path) -> TrainedSets:
             found = [_at(content, keys) for keys in path]
         except (OSError, ValueError, RecursionError):
             continue
-        separator, largest, items, group_by, reading = found
+        separator, largest, items, group_by, reading, order = found
         return TrainedSets(
             separator if isinstance(separator, str) and separator else ",",
             largest if type(largest) is int and largest > 0 else None,
             items if isinstance(items, str) and items else None,
             tuple(map(str, cast("list[Any]", group_by))) if isinstance(group_by, list) else (),
             _without_lists(cast("dict[str, Any]", reading)) if isinstance(reading, dict) else {},
+            order if isinstance(order, str) and order else None,
         )
     return TrainedSets()
 

@@ -309,8 +309,8 @@ class SetCompletion(TaskSettings):
 
     @property
     def complete_columns(self) -> tuple[str, ...]:
-        """Return the columns that name a set."""
-        return self.group_by
+        """Return the columns that name a set, and that of a time a row."""
+        return (*self.group_by, *((self.order,) if self.group_by and self.order not in (None, self.items) else ()))
 
     @property
     def model_fields(self) -> tuple[str, ...]:

@@ -65,7 +65,10 @@ OF_COMMAND: Mapping[str, str] = {
     "complete --input": "runs/sets",
     "similar --input": "runs/sets",
     "complete --method": "runs/sets --set a --joint",
-    **{f"complete {each}": "runs/sets --data sets.csv --output new" for each in ("--items", "--group-by", "--keep")},
+    **{
+        f"complete {each}": "runs/sets --data sets.csv --output new"
+        for each in ("--items", "--group-by", "--order", "--keep")
+    },
     "predict --data": "runs/texts --output new.csv",
     **{
         f"predict {each}": "runs/texts --data texts.csv --output new.csv" for each in ("--text-column", "--pair-column")

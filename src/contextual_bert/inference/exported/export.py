@@ -111,6 +111,7 @@ def export_onnx(
             items=pipeline.sets.items,
             group_by=list(pipeline.sets.group_by),
             reading=dict(pipeline.sets.reading),
+            order=pipeline.sets.order,
             context_features=[feature.name for feature in model.config.layout],
             opset=OPSET,
             versions={name: version(name) for name in ("contextual-bert", "torch", *PACKAGES) if has_version(name)},

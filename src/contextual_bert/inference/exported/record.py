@@ -43,6 +43,7 @@ class OnnxExport(TypedDict):
     items: str | None
     group_by: list[str]
     reading: dict[str, Any]
+    order: str | None
     context_features: list[str]
     opset: int
     versions: dict[str, str]

@@ -18,7 +18,7 @@ from contextual_bert.context.printed_lists import read_cell
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.checked_columns import checked_column, flatten_items
-from contextual_bert.errors import QueryError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, QueryError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraints import constraint_keys
@@ -54,6 +54,8 @@ class BulkSettings:
         items: column of sets: lists, or text with a separator; a set without [MASK] gets one more item.
         separator: what stands between the items of a text; None: as the run was trained.
         group_by: columns that name a set, where the table has one item a row; they are kept in the output.
+        order: column by which ``complete_table`` puts the items of a set in order, of a run that reads their order: as
+            that of ``SetCompletion``. None: that of the run, where the table has it.
         keep: columns that go into the output beside the proposals: the customer, for instance.
         constraints: for all rows, as a query has them; a column with the name of a constraint holds that of its row,
             which comes before it, or to it where it says what is never proposed (``deny``, ``owned``).
@@ -63,7 +65,7 @@ class BulkSettings:
         catalogue_reading: how the file of the catalogue is read, where ``complete_table_on_ray`` reads it.
 
     Raises:
-        ConfigurationError: a number below 1.
+        ConfigurationError: a number below 1, or an order by a column that names a set.
         UnknownNameError: no constraint of that name.
         SchemaError: a column to keep that has the name of one that is written.
 
@@ -75,6 +77,7 @@ class BulkSettings:
     items: str = "items"
     separator: str | None = None
     group_by: Sequence[str] = ()
+    order: str | None = None
     keep: Sequence[str] = ()
     constraints: Mapping[str, Any] = field(default_factory=dict[str, Any])
     top_k: int = 10
@@ -91,6 +94,13 @@ class BulkSettings:
                 place, allowed = QueryPlace((name,)), did_you_mean(name, known)
                 raise UnknownNameError(f"unknown key {name!r} in the constraints", place=place, allowed=allowed)
         read_request({"items": [], **self.constraints}, row=0)
+        if self.order is not None and self.order in self.group_by:
+            raise ConfigurationError(
+                "is one value for a whole set",
+                setting="order",
+                value=self.order,
+                fix="Name a column that differs within a set.",
+            )
         check_kept((*self.group_by, *self.keep), COLUMNS)
         object.__setattr__(self, "keep", tuple(dict.fromkeys((*self.group_by, *self.keep))))
 

@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
+from contextual_bert.arrow_types import decoded, is_list
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.data import (
     Groups,
@@ -26,7 +28,8 @@ from contextual_bert.data import (
     write_table,
 )
 from contextual_bert.data.checked_columns import check_separator, checked_column
-from contextual_bert.data.groups import placing, separator_of_cells
+from contextual_bert.data.groups import OrderedItems, placing, separator_of_cells
+from contextual_bert.data.ordered import ItemOrder
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import rows_of_file
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
@@ -126,7 +129,8 @@ class ShardPlan:
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
         self.file = str(source) if isinstance(source, str | Path) else None
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
-        table = without_gaps(table, settings.group_by, settings.reading, file=self.file)
+        complete = (*settings.group_by, *_time_columns(settings, pipeline))
+        table = without_gaps(table, complete, settings.reading, file=self.file)
         read = reread_context(table, pipeline.processor.schema, settings.reading)
         table = with_spelt(read, table, settings.keep)
         notes, own_rows = reading_lines(table), rows_of_file(table)
@@ -134,8 +138,12 @@ class ShardPlan:
         notes += absent
         for name in settings.keep:
             checked_column(table, name, file=self.file)
-        self.groups = grouped(table, pipeline, settings, file=self.file) if settings.group_by else None
-        table = self.groups.table if self.groups is not None else table
+        order, order_lines = item_order(table, pipeline, settings)
+        self.groups = grouped(table, pipeline, settings, order, file=self.file) if settings.group_by else None
+        if self.groups is not None:
+            table = self.groups.table
+        elif order is not None:
+            table = order.in_lists(table, items=settings.items, file=self.file)
         if ROW in (settings.items, *context_columns(pipeline)):
             raise SchemaError(
                 f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output", fix="Rename it."
@@ -145,6 +153,7 @@ class ShardPlan:
                 *pipeline.notes(),
                 *notes,
                 *(self.groups.lines() if self.groups is not None else ()),
+                *order_lines,
                 *unknown_lines(table, pipeline, settings),
             )
         self.manifest = manifest_text(table, pipeline, settings, shard_size)
@@ -255,8 +264,59 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def grouped(table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSettings, *, file: str | None) -> Groups:
+def item_order(
+    table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSettings
+) -> tuple[ItemOrder | None, list[str]]:
+    """Return what puts the items of each set in order, and a sentence where they stay as they stand.
+
+    Raises:
+        ConfigurationError: an order was asked for, and the model reads none.
+    """
+    own = pipeline.sets.order
+    if settings.order is not None:
+        if not pipeline.model.config.has_position_embeddings:
+            raise ConfigurationError(
+                "puts items in order, and the run was trained on sets without one",
+                setting="order",
+                value=settings.order,
+                fix="Leave it out, or name a run that was trained with an order.",
+            )
+        return ItemOrder(settings.order, settings.reading.date_formats), []
+    if own is None or own == pipeline.sets.items or own == settings.items:
+        return None, []
+    column = table.column(own) if own in table.column_names else None
+    if column is None or not (settings.group_by or is_list(decoded(column).type)):
+        kind = "column" if settings.group_by else "lists"
+        return None, [
+            f"items are read in the order in which they stand: the run put them in order by {own!r}, and the table has "
+            f"no such {kind}"
+        ]
+    return ItemOrder(own, settings.reading.date_formats), [f"items put in order by {own!r}, as in training"]
+
+
+def _time_columns(settings: BulkSettings, pipeline: BaseCompletionPipeline) -> tuple[str, ...]:
+    """Return the column that has a time a row, where rows are grouped in the order of one."""
+    column = settings.order or pipeline.sets.order
+    is_read = column is not None and settings.group_by and column not in (settings.items, pipeline.sets.items)
+    return (str(column),) if is_read else ()
+
+
+def grouped(
+    table: pa.Table,
+    pipeline: BaseCompletionPipeline,
+    settings: BulkSettings,
+    order: ItemOrder | None,
+    *,
+    file: str | None,
+) -> Groups:
     """The rows of each set put together, where the table has one item a row.
+
+    Args:
+        table: as it was read.
+        pipeline: whose context is read.
+        settings: name the columns.
+        order: what puts the items of a set in order; None: the rows do.
+        file: path of the table.
 
     Raises:
         DataError, UnknownNameError: as ``group_rows``.
@@ -268,7 +328,7 @@ def grouped(table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSet
         return group_rows(
             table,
             settings.group_by,
-            items=settings.items,
+            items=OrderedItems(settings.items, order) if order is not None else settings.items,
             separator=separator,
             needed=needed,
             context=context_columns(pipeline),
@@ -332,6 +392,13 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
             f"{counted(num_larger, 'set')} {agreeing('have', num_larger)} up to {pc.max(sizes).as_py():,} items, and "
             f"no set of training had more than {largest:,}"
         )
+    config = pipeline.model.config
+    if config.predicts_next:
+        num_read = config.max_position_embeddings - 1
+        shown = np.concatenate([[0], np.cumsum(pc.not_equal(lists.flatten(), MASK).to_numpy(zero_copy_only=False))])
+        num_cut = int((np.diff(shown[lists.offsets.to_numpy()]) > num_read).sum())
+        if num_cut:
+            lines.append(f"of {counted(num_cut, 'set')} the newest {num_read:,} items are read")
     return lines
 
 

@@ -1,0 +1,103 @@
+"""Bulk completion of sequences: the items of each row are put in order before the model reads them."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from contextual_bert.data import ReadSettings, read_table
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
+from contextual_bert.inference.saved_files import TrainedSets
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16,
+}  # fmt: skip
+ITEMS = ["coat", "hat", "bag", "belt", "scarf"]
+
+
+def pipeline_of(**sets: Any) -> CompletionPipeline:
+    """A model that reads three items before the next one, of a run that read its sets so."""
+    fields = {"has_position_embeddings": True, "predicts_next": True, "max_position_embeddings": 4}
+    processor = ContextualBertProcessor.from_items(ITEMS)
+    config = ContextualBertConfig(vocab_size=len(processor.items), initializer_range=1.0, **SIZES, **fields)
+    pipeline = CompletionPipeline(ContextualBertForMaskedLM(config).eval(), processor)
+    pipeline.sets = TrainedSets(**sets)
+    return pipeline
+
+
+def rows_of(folder: Path, name: str) -> list[list[float]]:
+    return read_table(folder / name / "part-00000.parquet")["probabilities"].to_pylist()
+
+
+def answers_of(pipeline: CompletionPipeline, *sets: list[str]) -> list[Any]:
+    found: Any = pipeline([{"items": each} for each in sets], top_k=5)
+    return [pytest.approx([each["probability"] for each in one["slots"][0]["candidates"]], abs=1e-6) for one in found]
+
+
+GROUPED = pa.table(
+    {
+        "who": ["ann", "bob", "ann", "ann", "bob"],
+        "items": ["bag", "hat", "coat", "hat", "belt"],
+        "at": ["2024-01-03", "2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02"],
+    }
+)
+
+
+def test_grouped_rows_are_put_in_the_order_of_the_run(tmp_path: Path) -> None:
+    pipeline = pipeline_of(items="items", group_by=("who",), order="at")
+    in_order = answers_of(pipeline, ["coat", "hat", "bag"], ["hat", "belt"])
+    as_they_stand = answers_of(pipeline, ["bag", "coat", "hat"], ["hat", "belt"])
+    settings = BulkSettings(group_by=["who"], top_k=5)
+    report = complete_table(pipeline, GROUPED, tmp_path / "own", settings=settings)
+    assert rows_of(tmp_path, "own") == in_order
+    assert "items put in order by 'at', as in training" in report.lines()
+
+    other = GROUPED.rename_columns(["who", "items", "when"])
+    report = complete_table(pipeline, other, tmp_path / "absent", settings=settings)
+    assert rows_of(tmp_path, "absent") == as_they_stand
+    assert any("in which they stand: the run put them in order by 'at'" in line for line in report.lines())
+
+    settings = BulkSettings(group_by=["who"], top_k=5, order="when")
+    complete_table(pipeline, other, tmp_path / "named", settings=settings)
+    assert rows_of(tmp_path, "named") == in_order
+
+
+def test_lists_are_put_in_order_beside_lists_of_times(tmp_path: Path) -> None:
+    pipeline = pipeline_of(items="items", order="at")
+    table = pa.table({"items": [["bag", "coat", "hat"], ["hat"]], "at": [[3, 1, 2], [9]]})
+    settings = BulkSettings(top_k=5)
+    complete_table(pipeline, table, tmp_path / "own", settings=settings)
+    assert rows_of(tmp_path, "own") == answers_of(pipeline, ["coat", "hat", "bag"], ["hat"])
+    in_order = BulkSettings(top_k=5, order="items")
+    complete_table(pipeline, table, tmp_path / "as-they-stand", settings=in_order)
+    assert rows_of(tmp_path, "as-they-stand") == answers_of(pipeline, ["bag", "coat", "hat"], ["hat"])
+    with pytest.raises(ConfigurationError, match="another order, table"):
+        complete_table(pipeline, table, tmp_path / "own", settings=in_order)
+
+
+def test_long_sequences_are_counted(tmp_path: Path) -> None:
+    pipeline = pipeline_of(items="items", order="items")
+    table = pa.table({"items": [["bag", "coat", "hat", "belt"], ["hat", "coat", "bag", "[MASK]"]]})
+    report = complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(top_k=5))
+    assert "of 1 set the newest 3 items are read" in report.lines()
+
+
+def test_faults_of_the_order_are_named(tmp_path: Path) -> None:
+    pipeline = pipeline_of(items="items", group_by=("who",), order="at")
+    holes = GROUPED.set_column(2, "at", pa.array(["2024-01-03", None, "2024-01-01", "2024-01-02", "2024-01-02"]))
+    settings = BulkSettings(group_by=["who"], top_k=5)
+    with pytest.raises(DataError, match="row 2, column 'at'"):
+        complete_table(pipeline, holes, tmp_path / "holes", settings=settings)
+    dropping = BulkSettings(group_by=["who"], top_k=5, reading=ReadSettings(on_bad_row="drop"))
+    complete_table(pipeline, holes, tmp_path / "dropped", settings=dropping)
+    assert rows_of(tmp_path, "dropped") == answers_of(pipeline, ["coat", "hat", "bag"], ["belt"])
+    with pytest.raises(UnknownNameError, match="'nowhere'"):
+        complete_table(pipeline, GROUPED, tmp_path / "no", settings=BulkSettings(group_by=["who"], order="nowhere"))
+    with pytest.raises(ConfigurationError, match="one value for a whole set"):
+        BulkSettings(group_by=["who"], order="who")
+    pipeline.model.config.predicts_next = pipeline.model.config.has_position_embeddings = False
+    with pytest.raises(ConfigurationError, match="trained on sets without one"):
+        complete_table(pipeline, GROUPED, tmp_path / "no", settings=BulkSettings(group_by=["who"], order="at"))
