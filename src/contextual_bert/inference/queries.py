@@ -192,34 +192,38 @@ def check_set(request: Request, config: "ContextualBertConfig", *, row: int, is_
             location=(row, key),
             fix=f"Give the items in their order, with one {MASK} behind the last, or with none.",
         )
-    is_free = config.predicts_next and is_cut
-    if config.has_position_embeddings and not is_free and len(request.items) > config.max_position_embeddings:
+    read = newest_of(request.items, config) if is_cut else request.items
+    if config.has_position_embeddings and len(read) > config.max_position_embeddings:
         raise QueryError(
             f"the set has {len(request.items)} items, blanks included, and the model reads at most "
             f"{config.max_position_embeddings}",
             location=(row, "items"),
-            fix="Give a shorter set.",
+            fix=f"Give a shorter set, or the {MASK} among its last items." if is_cut else "Give a shorter set.",
         )
 
 
 def newest_of(items: Sequence[str], config: "ContextualBertConfig") -> Sequence[str]:
-    """Return the items of a sequence that a model reads which tells what comes next: the newest, the [MASK] with them.
+    """Return the items of a sequence that a model with positions reads: the newest, where each [MASK] is among them.
 
     Args:
-        items: with the [MASK] behind the last.
-        config: of the model; others read all items.
+        items: with a [MASK].
+        config: of the model; one without positions reads all items.
     """
-    return items[-config.max_position_embeddings :] if config.predicts_next else items
+    if not config.has_position_embeddings:
+        return items
+    first = max(0, len(items) - config.max_position_embeddings)
+    return items[first:] if MASK not in items[:first] else items
 
 
 def cut_notes(request: Request, config: "ContextualBertConfig") -> list[str]:
     """Return a note where a sequence has more items than are read."""
-    num_read = len(newest_of(request.items, config))
-    if num_read == len(request.items):
+    num_cut = len(request.items) - len(newest_of(request.items, config))
+    if not num_cut:
         return []
+    num_items = sum(item != MASK for item in request.items)
     can_repeat = config.softmax_over == "items" and request.settings.get("repeats", {}).get("repeats")
     proposed = "those before may be proposed, too" if can_repeat else "none is proposed again"
-    return [f"Of {len(request.items) - 1:,} items the newest {num_read - 1:,} were read; {proposed}."]
+    return [f"Of {num_items:,} items the newest {num_items - num_cut:,} were read; {proposed}."]
 
 
 def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:

@@ -313,9 +313,9 @@ def test_a_set_longer_than_the_positions_is_refused() -> None:
     pipeline = CompletionPipeline(ContextualBertForMaskedLM(config), ContextualBertProcessor.from_items(items))
     assert len(pipeline({"items": ["a", "b"]})["slots"]) == 1
     with pytest.raises(DataError, match="the set has 4 items, blanks included, and the model reads at most 3"):
-        pipeline({"items": ["a", "b", "c"]})
+        pipeline({"items": ["[MASK]", "a", "b", "c"]})
     with pytest.raises(DataError, match="row 2, column 'items'"):
-        TableCompleter(pipeline, BulkSettings())(pa.table({"items": [["a"], ["a", "b", "c"]]}))
+        TableCompleter(pipeline, BulkSettings())(pa.table({"items": [["a"], ["[MASK]", "a", "b", "c"]]}))
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.decimal128(9, 2), pa.float64()])

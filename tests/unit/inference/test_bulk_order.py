@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.data import ReadSettings, read_table
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, QueryError, UnknownNameError
 from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
 from contextual_bert.inference.saved_files import TrainedSets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -18,9 +18,9 @@ SIZES: dict[str, Any] = {
 ITEMS = ["coat", "hat", "bag", "belt", "scarf"]
 
 
-def pipeline_of(**sets: Any) -> CompletionPipeline:
+def pipeline_of(*, predicts_next: bool = True, **sets: Any) -> CompletionPipeline:
     """A model that reads three items before the next one, of a run that read its sets so."""
-    fields = {"has_position_embeddings": True, "predicts_next": True, "max_position_embeddings": 4}
+    fields = {"has_position_embeddings": True, "predicts_next": predicts_next, "max_position_embeddings": 4}
     processor = ContextualBertProcessor.from_items(ITEMS)
     config = ContextualBertConfig(vocab_size=len(processor.items), initializer_range=1.0, **SIZES, **fields)
     pipeline = CompletionPipeline(ContextualBertForMaskedLM(config).eval(), processor)
@@ -82,7 +82,22 @@ def test_long_sequences_are_counted(tmp_path: Path) -> None:
     pipeline = pipeline_of(items="items", order="items")
     table = pa.table({"items": [["bag", "coat", "hat", "belt"], ["hat", "coat", "bag", "[MASK]"]]})
     report = complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(top_k=5))
-    assert "of 1 set the newest 3 items are read" in report.lines()
+    assert "of 1 set the newest 4 items are read, each [MASK] counted" in report.lines()
+
+
+def test_both_sides_of_long_sequences_are_read_from_their_end(tmp_path: Path) -> None:
+    pipeline = pipeline_of(items="items", order="items", predicts_next=False)
+    long = ["bag", "coat", "hat", "belt"]
+    answer: Any = pipeline({"items": long}, top_k=5)
+    assert [each["item"] for each in answer["slots"][0]["candidates"]] == ["scarf"]
+    assert "Of 4 items the newest 3 were read; none is proposed again." in answer["notes"]
+    gap: Any = pipeline({"items": ["bag", "coat", "hat", "[MASK]", "belt"]}, top_k=5)
+    assert gap["slots"][0]["position"] == 3
+    assert "Of 4 items the newest 3 were read; none is proposed again." in gap["notes"]
+    complete_table(pipeline, pa.table({"items": [long]}), tmp_path / "out", settings=BulkSettings(top_k=5))
+    assert rows_of(tmp_path, "out") == answers_of(pipeline, long)
+    with pytest.raises(QueryError, match=r"5 items, blanks included, and the model reads at most 4.*among its last"):
+        pipeline({"items": ["[MASK]", *long]})
 
 
 def test_faults_of_the_order_are_named(tmp_path: Path) -> None:

@@ -393,12 +393,13 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
             f"no set of training had more than {largest:,}"
         )
     config = pipeline.model.config
-    if config.predicts_next:
-        num_read = config.max_position_embeddings - 1
-        shown = np.concatenate([[0], np.cumsum(pc.not_equal(lists.flatten(), MASK).to_numpy(zero_copy_only=False))])
-        num_cut = int((np.diff(shown[lists.offsets.to_numpy()]) > num_read).sum())
+    if config.has_position_embeddings:
+        is_mask = pc.equal(lists.flatten(), MASK).to_numpy(zero_copy_only=False)
+        num_masks = np.diff(np.concatenate([[0], np.cumsum(is_mask)])[lists.offsets.to_numpy()])
+        num_read = config.max_position_embeddings
+        num_cut = int((sizes.to_numpy() + (num_masks == 0) > num_read).sum())
         if num_cut:
-            lines.append(f"of {counted(num_cut, 'set')} the newest {num_read:,} items are read")
+            lines.append(f"of {counted(num_cut, 'set')} the newest {num_read:,} items are read, each [MASK] counted")
     return lines
 
 
