@@ -119,6 +119,16 @@ class LastPosition(EveryPosition):
         self.positions = dataset.offsets.diff()[self.set_index] - 1
         self.num_possible = len(self.positions)
 
+    def earlier_ids(self, indices: Sequence[int] | Tensor) -> Tensor | None:
+        """Return the items before those that are read, (batch, n) padded; None where all items of all rows are read."""
+        if self.read is self.dataset:
+            return None
+        rows = self.set_index[torch.as_tensor(indices, dtype=torch.int64)]
+        num_earlier = self.dataset.offsets.diff()[rows] - self.read.offsets.diff()[rows]
+        width = int(num_earlier.max()) if len(rows) else 0
+        ids = self.dataset.__getitems__(rows).input_ids[:, :width]
+        return ids.masked_fill(torch.arange(width) >= num_earlier[:, None], self.dataset.pad_id)
+
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of items that are read of each row."""

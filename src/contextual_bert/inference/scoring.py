@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 
+from contextual_bert.candidates import exclude
 from contextual_bert.context.interactions import times_before
 from contextual_bert.data import EveryPosition, LastPosition, MaskingCollator, SequenceDataset, WholeSetCollator
 from contextual_bert.errors import NAME, DataError, Message, NonFiniteError
@@ -368,6 +369,11 @@ class _NextItems(_MaskedItems):
         super().__init__(dataset, tokenizer=None, most=None)
         self.positions = LastPosition(dataset, longest=longest)
 
+    def inputs(self, numbers: Tensor) -> dict[str, Any]:
+        """Return a batch, with what stands before the items that are read: none of it is a rival of the last item."""
+        found, earlier = super().inputs(numbers), self.positions.earlier_ids(numbers)
+        return found if earlier is None else {**found, "earlier_ids": earlier}
+
     @property
     def sets(self) -> Tensor:
         """The sequence of each row."""
@@ -466,7 +472,11 @@ class _ProposedItems:
         return torch.cat([self._first(model, _part_of(own, chosen)) for chosen in rows.split(size)])
 
     def _first(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        logits = model(**inputs)["logits"][:, len(RESERVED_ITEMS) :].float()
+        earlier = inputs.pop("earlier_ids", None)
+        logits = model(**inputs)["logits"].float()
+        if earlier is not None and model.config.softmax_over == "candidates":
+            logits = exclude(logits, earlier)
+        logits = logits[:, len(RESERVED_ITEMS) :]
         found = logits.topk(min(NUM_PROPOSED, logits.shape[1]), dim=1)
         return found.indices.masked_fill(found.values == -torch.inf, NO_ITEM)
 

@@ -446,16 +446,19 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             found.append(AddedLogits(items, module(read, own, self.bert.embeddings.embed_items(items), bias[items])))
         return AddedLogits(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
 
-    def excluded(self, input_ids: Tensor | None, rows: Tensor) -> Tensor | None:
+    def excluded(self, input_ids: Tensor | None, rows: Tensor, earlier_ids: Tensor | None = None) -> Tensor | None:
         """Return the ids (masked, n) that ``config.softmax_over`` leaves out at these masked positions, or None."""
         over = cast(SoftmaxOver, self.config.softmax_over)
-        return excluded_ids(
+        found = excluded_ids(
             over,
             input_ids,
             rows,
             reserved=self.config.reserved_token_ids,
             reads_before=self.config.predicts_next,
         )
+        if found is None or over != "candidates" or input_ids is None or earlier_ids is None:
+            return found
+        return torch.cat([found, earlier_ids[rows // input_ids.shape[1]]], dim=1)
 
     def among_candidates(
         self, logits: Tensor, targets: Tensor, input_ids: Tensor | None, rows: Tensor | None
@@ -500,12 +503,14 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         attention_mask: Tensor | None = None,
         context: Context | ContextState | None = None,
         labels: Tensor | None = None,
+        earlier_ids: Tensor | None = None,
     ) -> MaskedScores:
         """Rank the true item of each masked position against the whole vocabulary, in constant memory.
 
         The softmax goes over what ``config.softmax_over`` says. Reserved ids are no rivals; a true item that is itself
         reserved ([UNK]) ties with itself. Each block holds whole rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the
-        true item and its rivals come from the same product and a tie is exact.
+        true item and its rivals come from the same product and a tie is exact. ``earlier_ids`` (batch, n), padded, are
+        items of long sequences that stand before those of input_ids: where none of these is a rival, they are none.
 
         Returns:
             MaskedScores, (masked,) each, the masked positions row after row.
@@ -524,7 +529,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         added = self.added_logits(hidden, context, set_of, num_sets=len(input_ids))
         blocks = self.logit_blocks(hidden, added)
         reserved = torch.as_tensor(self.config.reserved_token_ids, dtype=torch.long, device=rows.device)
-        excluded = self.excluded(input_ids, rows)
+        excluded = self.excluded(input_ids, rows, earlier_ids)
         parts: list[MaskedScores] = []
         for start, logits in blocks:
             block = slice(start, start + logits.shape[0])

@@ -63,6 +63,13 @@ def test_the_last_item_is_asked_for_and_nothing_else(
     assert torch.equal(batch["labels"][asked], wanted)
     if isinstance(collate, MaskingCollator):
         assert (batch["input_ids"][asked] == 1).all()
+    earlier = last.earlier_ids(torch.arange(len(last)))
+    if longest in (None, 50):
+        assert earlier is None
+    else:
+        assert earlier is not None
+        for ids, row in zip(earlier.tolist(), last.set_index.tolist(), strict=True):
+            assert [each for each in ids if each != own.pad_id] == rows_of(own)[row][: -(longest or 0)]
     one = last[0]
     assert one["input_ids"][one["masked_position"]] == wanted[0]
     assert len(one["input_ids"]) == last.sizes[0]

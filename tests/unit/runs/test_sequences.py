@@ -155,6 +155,13 @@ def test_long_sequences_are_learned_whole_and_read_from_their_end(path: Path, tm
     assert answer["slots"][0]["position"] == 6
     assert answer["slots"][0]["candidates"][0]["item"] == "p6"
     assert not {each["item"] for each in answer["slots"][0]["candidates"]} & {*walk}
+    # What stands before the items that are read is proposed neither in answers nor in reports.
+    rows = [row for row in walks() if row["part"] == "test"]
+    asked_all = [{"items": [*row["items"][:-1], "[MASK]"], "context": {"way": row["way"]}} for row in rows]
+    answers: Any = pipeline(asked_all, top_k=NUM_ITEMS)
+    own = [{each["item"]: each["probability"] for each in one["slots"][0]["candidates"]} for one in answers]
+    losses = [-np.log(one[row["items"][-1]]) for one, row in zip(own, rows, strict=True)]
+    assert found.metrics["cross_entropy_nats"].value == pytest.approx(np.mean(losses), abs=1e-5)
     assert any("Of 6 items the newest 2 were read" in note for note in answer["notes"])
 
 
