@@ -58,7 +58,9 @@ def in_pieces(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> Sequ
         return found
     labels = found.input_ids.clone()
     labels[found.offsets[:-1][torch.from_numpy(starts > 0)]] = IGNORED_LABEL
-    return SequenceDataset(**{**found.parts(), "labels": labels})
+    parts = found.parts()
+    parts["labels"] = labels
+    return SequenceDataset(**parts)
 
 
 def _pieces(
@@ -94,7 +96,9 @@ def with_shuffled_items(dataset: SequenceDataset, *, number: int, seed: int) -> 
     keys = hash_counters(seed, number, np.repeat(dataset.example_ids.numpy(), sizes), places) >> np.uint64(1)
     keys[dataset.offsets.numpy()[1:] - 1] = np.uint64(2**64 - 1)
     order = np.lexsort((keys, rows))
-    return SequenceDataset(**{**dataset.parts(), "input_ids": dataset.input_ids[torch.from_numpy(order)]})
+    parts = dataset.parts()
+    parts["input_ids"] = dataset.input_ids[torch.from_numpy(order)]
+    return SequenceDataset(**parts)
 
 
 class LastPosition(EveryPosition):

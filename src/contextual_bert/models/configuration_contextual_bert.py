@@ -244,7 +244,7 @@ class ContextualBertConfig(BertConfig):
                 ),
                 setting="predicts_next",
                 value=True,
-                allowed=able if not blocks.can_hide_later else None,
+                allowed=able if not blocks.can_hide_later else "",
             )
         if blocks.needs_settings and (self.backbone_settings is None or not self.has_position_embeddings):
             raise ConfigurationError(

@@ -31,7 +31,7 @@ def column_of_times(recipe: Recipe, table: pa.Table) -> str | None:
     sizes = _list_sizes(first.column(recipe.set_task.items))
     if sizes is None or sizes.max(initial=0) < 2:
         return None
-    for name in first.column_names:
+    for name in map(str, first.column_names):
         own = _list_sizes(first.column(name)) if name not in beside else None
         if own is None or not np.array_equal(own, sizes):
             continue

@@ -32,7 +32,7 @@ class Question:
     ) -> None:
         self.pipeline, self.slot, self.batch_size = pipeline, slot, batch_size
         self.request = read_request(query, row=0)
-        self.items = newest_of(self.request.items, pipeline.model.config)
+        self.items = [*newest_of(self.request.items, pipeline.model.config)]
         self.positions = [position for position, item in enumerate(self.items) if item == MASK]
         if not 0 <= slot < len(self.positions):
             raise ConfigurationError(
