@@ -110,7 +110,7 @@ class MaskingCollator:
             output["attention_mask"] = real.long()
         if sets.context:
             output["context"] = sets.context
-        return output
+        return output if sets.earlier_ids is None else {**output, "earlier_ids": sets.earlier_ids}
 
     def _hidden(self, sets: SequenceBatch, masked: Tensor) -> Tensor:
         """The items with those under the mask hidden."""

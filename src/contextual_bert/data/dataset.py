@@ -42,6 +42,7 @@ class SequenceBatch:
         start_positions: where the answer to a question begins.
         end_positions: where it ends.
         masked_position: the one position to mask, where that is fixed.
+        earlier_ids: (batch, n), padded: items of long sequences that stand before those of input_ids.
     """
 
     input_ids: Tensor
@@ -53,6 +54,7 @@ class SequenceBatch:
     start_positions: Tensor | None = None
     end_positions: Tensor | None = None
     masked_position: Tensor | None = None
+    earlier_ids: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)

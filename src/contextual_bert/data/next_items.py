@@ -123,11 +123,10 @@ class LastPosition(EveryPosition):
         self.positions = dataset.offsets.diff()[self.set_index] - 1
         self.num_possible = len(self.positions)
 
-    def earlier_ids(self, indices: Sequence[int] | Tensor) -> Tensor | None:
+    def _earlier_ids(self, rows: Tensor) -> Tensor | None:
         """Return the items before those that are read, (batch, n) padded; None where all items of all rows are read."""
         if self.read is self.dataset:
             return None
-        rows = self.set_index[torch.as_tensor(indices, dtype=torch.int64)]
         num_earlier = self.dataset.offsets.diff()[rows] - self.read.offsets.diff()[rows]
         width = int(num_earlier.max()) if len(rows) else 0
         ids = self.dataset.__getitems__(rows).input_ids[:, :width]
@@ -143,9 +142,9 @@ class LastPosition(EveryPosition):
         return {**self.read[number], "masked_position": int(self.read.sizes[number]) - 1}
 
     def __getitems__(self, indices: Sequence[int] | Tensor) -> SequenceBatch:
-        index = torch.as_tensor(indices, dtype=torch.int64)
-        found = self.read.__getitems__(self.set_index[index])
-        return replace(found, masked_position=found.lengths - 1)
+        rows = self.set_index[torch.as_tensor(indices, dtype=torch.int64)]
+        found = self.read.__getitems__(rows)
+        return replace(found, masked_position=found.lengths - 1, earlier_ids=self._earlier_ids(rows))
 
 
 class NextItemCollator:
@@ -183,4 +182,6 @@ class NextItemCollator:
         }
         if not bool(sets.is_real.all()):
             output["attention_mask"] = sets.is_real.long()
-        return {**output, "context": sets.context} if sets.context else output
+        if sets.context:
+            output["context"] = sets.context
+        return output if sets.earlier_ids is None else {**output, "earlier_ids": sets.earlier_ids}

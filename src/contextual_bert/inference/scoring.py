@@ -369,11 +369,6 @@ class _NextItems(_MaskedItems):
         super().__init__(dataset, tokenizer=None, most=None)
         self.positions = LastPosition(dataset, longest=longest)
 
-    def inputs(self, numbers: Tensor) -> dict[str, Any]:
-        """Return a batch, with what stands before the items that are read: none of it is a rival of the last item."""
-        found, earlier = super().inputs(numbers), self.positions.earlier_ids(numbers)
-        return found if earlier is None else {**found, "earlier_ids": earlier}
-
     @property
     def sets(self) -> Tensor:
         """The sequence of each row."""

@@ -63,7 +63,7 @@ def test_the_last_item_is_asked_for_and_nothing_else(
     assert torch.equal(batch["labels"][asked], wanted)
     if isinstance(collate, MaskingCollator):
         assert (batch["input_ids"][asked] == 1).all()
-    earlier = last.earlier_ids(torch.arange(len(last)))
+    earlier = last.__getitems__(torch.arange(len(last))).earlier_ids
     if longest in (None, 50):
         assert earlier is None
     else:
