@@ -35,6 +35,7 @@ from contextual_bert.evaluation.tables import (
 from contextual_bert.nouns import plural
 
 ALL_FEATURES = "all features"
+ORDER_OF_ITEMS = "order of the items"  # of sequences: no feature of the context, and permuted beside them
 Replacement = Literal["permute", "missing"]
 CANNOT_BE_TOLD = "constant in this part, cannot be told"
 _RECALL = recall_key(1)
@@ -148,11 +149,20 @@ class FeatureImportances(JsonText):
                 "the same in every row, so a permutation changes nothing; --replace missing (in Python "
                 "ablate_features) takes the value away"
             )
-            notes = [
-                f"A feature is removed by permuting its values among the {name}s ({times}; seed "
-                f"{self.permutation_seed}): {rise}",
-                f"{ALL_FEATURES}: permuted together, so each {name} gets the whole context of another one.",
-            ]
+            others = {row.feature for row in self.rows} - {ALL_FEATURES, ORDER_OF_ITEMS}
+            how = (
+                f"A feature is removed by permuting its values among the {name}s"
+                if others
+                else "The order is taken away by permuting"
+            )
+            notes = [f"{how} ({times}; seed {self.permutation_seed}): {rise}"]
+            if others:
+                notes.append(
+                    f"{ALL_FEATURES}: permuted together, so each {name} gets the whole context of another one."
+                )
+            if any(row.feature == ORDER_OF_ITEMS for row in self.rows):
+                apart = f"; {ALL_FEATURES} leaves them as they are" if others else ""
+                notes.append(f"{ORDER_OF_ITEMS}: those before the last are permuted within each sequence{apart}.")
         return [*notes, *([f"{', '.join(self.constant)}: {constant}."] if self.constant else [])]
 
     def _heading(self) -> str:

@@ -13,6 +13,7 @@ from contextual_bert.printable import printable
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.provenance import environment
 from contextual_bert.runs.registry import keeps_weights
+from contextual_bert.runs.sequences import predicts_next
 from contextual_bert.training.recipe import Recipe
 
 CARD = """---
@@ -60,8 +61,8 @@ OWN_WORDS = "Its tokens are words of its training texts. Words that few customer
 STARTED = "It started from `{checkpoint}`."
 NEW = "Its weights are new, and its tokens are pieces of words of its training texts that several customers wrote."
 DRAWN = "It has the sizes and the tokenizer of `{checkpoint}`; its weights were drawn anew."
-MODEL = """A masked model of sets of items, conditioned by `{conditioning}`.
-It fills the masked items of a set, given the other items{context}.
+MODEL = """A {kind} of items, conditioned by `{conditioning}`.
+{does}, given {given}{context}.
 
 ## Use
 
@@ -170,10 +171,22 @@ def one_line(text: str) -> str:
     return markdown_text(" ".join(text.split("\n")))
 
 
+def _set_wording(recipe: Recipe) -> dict[str, str]:
+    """Return what a model of items is, what it does, and what it is given."""
+    kind, does, given = "masked model of sets", "It fills the masked items of a set", "the other items"
+    if recipe.set_task.order is not None:
+        kind = "model of sequences" if predicts_next(recipe) else "masked model of sequences"
+    if recipe.set_task.hide == "next":
+        does, given = "It proposes the next item of a sequence", "the items before it"
+    if recipe.set_task.hide == "set":
+        does, given = "It proposes the items of a whole set", "none of them"
+    return {"kind": kind, "does": does, "given": given}
+
+
 def limits_of(recipe: Recipe) -> str:
     """Return the limits of the model, beyond those of every run."""
     if recipe.task.has_items:
-        return SET_LIMITS
+        return SET_LIMITS if not predicts_next(recipe) else SET_LIMITS.split("\n")[0]
     start = recipe.task.checkpoint_to_start_from
     return TEXT_LIMITS.format(checkpoint=start) if start and recipe.conditioning not in WITHOUT_BERT else ""
 
@@ -189,7 +202,8 @@ def about(recipe: Recipe) -> str:
     use = recipe.task.imported
     if recipe.task.has_items:
         known = " and the context" + context if sees_context else context
-        return MODEL.format(conditioning=recipe.conditioning, context=known, use=use, code=code)
+        wording = _set_wording(recipe)
+        return MODEL.format(conditioning=recipe.conditioning, context=known, use=use, code=code, **wording)
     task = recipe.text_task
     if recipe.conditioning in BERTLESS_BASELINES:
         does = does if recipe.conditioning not in POPULARITY else f"finds `{task.label}` without reading the text"

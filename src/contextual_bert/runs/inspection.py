@@ -67,6 +67,7 @@ class Inspection:
         log: the columns of a transaction log, where the table looks like one.
         is_whole: all rows were read. Of a large log the first ones alone are, and no column has a note.
         order: the column of times that the items of each set stand in the order of, where nobody named it.
+        unordered: a column with a time for each item, where the items stand in another order.
 
     Example:
         >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
@@ -86,6 +87,7 @@ class Inspection:
     log: LogColumns | None = None
     is_whole: bool = True
     order: str | None = None
+    unordered: str | None = None
 
     def lines(self) -> list[str]:
         """Everything but the table of columns, a sentence a line."""
@@ -102,6 +104,11 @@ class Inspection:
             log.append(
                 f"column {self.order!r} has a time for each item, in the order of the items: sequences, of which the "
                 f"next item can be learned. To read them as sets, give --exclude {self.order}"
+            )
+        if self.unordered is not None:
+            log.append(
+                f"column {self.unordered!r} has a time for each item, and the items stand in another order. If it says "
+                f"when each was taken, give --order {self.unordered}: then the next item can be learned"
             )
         return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults, *log]
 
@@ -162,12 +169,14 @@ def inspect_table(
     # A column that an override makes a feature must have one value in each group.
     needed = [name for name, kind in overrides.items() if kind != "ignore"]
     rows = read_data(recipe, source, codes=overridden_codes(overrides), needed=needed)
-    order = None
+    order = unordered = None
     if recipe.task.has_items and recipe.set_task.order is None and not recipe.task.grouping:
-        order = column_of_times(recipe.changed(exclude=(*recipe.exclude, *overrides)), rows.table)
+        times = column_of_times(recipe.changed(exclude=(*recipe.exclude, *overrides)), rows.table)
+        if times is not None:
+            order, unordered = (times.name, None) if times.is_in_order else (None, times.name)
         recipe = recipe.changed(order=order) if order is not None else recipe
     with rows.placed():
-        return replace(_inspection(recipe, rows, overrides, has_tokens=has_tokens), order=order)
+        return replace(_inspection(recipe, rows, overrides, has_tokens=has_tokens), order=order, unordered=unordered)
 
 
 def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str], *, has_tokens: bool) -> Inspection:

@@ -26,7 +26,7 @@ from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.data.next_items import with_shuffled_items
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
-from contextual_bert.evaluation.importance import ALL_FEATURES, Replacement
+from contextual_bert.evaluation.importance import ALL_FEATURES, ORDER_OF_ITEMS, Replacement
 from contextual_bert.frames import Frame
 from contextual_bert.places import PathPlace
 from contextual_bert.runs.evaluation import load_evaluation
@@ -35,7 +35,6 @@ from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.run_directory import FinishedRun, finished_run
 from contextual_bert.runs.shifts import constant_features
 
-ORDER = "order of the items"
 _TAKE_AWAY = ", or call each feature missing (--replace missing, in Python ablate_features)"
 
 
@@ -144,7 +143,7 @@ def _importance(
     run = finished_run(directory)
     # Of sequences the order is permuted as well.
     is_sequence = run.recipe.task.has_items and run.recipe.set_task.hide == "next"
-    further = [ORDER] if is_sequence and how.by == "permute" else []
+    further = [ORDER_OF_ITEMS] if is_sequence and how.by == "permute" else []
     if not has_context(run.recipe) and not further:
         raise ConfigurationError(
             Message(
@@ -217,6 +216,8 @@ def _importance(
         provenance=data.provenance(),
     )
     importances = replace(importances, constant=same, replaced_by=how.by)
+    if not of_context:  # the order alone: together there is nothing else
+        importances = replace(importances, rows=importances.rows[1:])
     num_unknown = true.num_unknown_targets
     return RunImportance(importances, num_unknown, data.lines(num_unknown=num_unknown))
 

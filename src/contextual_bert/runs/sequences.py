@@ -1,12 +1,12 @@
 """Sequences of items in a recipe: how many of their items a model reads, and the fields of its config that follow."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import decoded
+from contextual_bert.arrow_types import decoded, is_list
 from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.data.instants import times_in
 from contextual_bert.errors import ConfigurationError, DataError, Message
@@ -19,13 +19,24 @@ _NUM_LOOKED_AT = 100_000  # rows in which times are looked for
 LONGEST_READ = 200  # of the items of a sequence, where nobody says more; the newest are read
 
 
-def column_of_times(recipe: Recipe, table: pa.Table) -> str | None:
-    """Return the column that has a time for each item of each set, in their order; None where there is none.
+class ColumnOfTimes(NamedTuple):
+    """A column with a time for each item of each set, and whether the items stand in its order."""
+
+    name: str
+    is_in_order: bool
+
+
+def column_of_times(recipe: Recipe, table: pa.Table) -> ColumnOfTimes | None:
+    """Return the column that has a time for each item of each set; None where there is none.
+
+    Numbers are times where they rise along the items: others are amounts. Dates are times in any order, and a column in
+    whose order the items stand comes first.
 
     Args:
         recipe: names the items, and the columns that are left out.
         table: one row a set.
     """
+    found: ColumnOfTimes | None = None
     first = table.slice(0, _NUM_LOOKED_AT)
     beside = (*recipe.task.columns, *recipe.exclude, recipe.customer, recipe.split_column)
     sizes = _list_sizes(first.column(recipe.set_task.items))
@@ -43,14 +54,18 @@ def column_of_times(recipe: Recipe, table: pa.Table) -> str | None:
         except DataError:
             continue
         rows = np.repeat(np.arange(len(sizes)), sizes)
-        if (np.diff(times)[np.diff(rows) == 0] >= 0).all():
-            return name
-    return None
+        steps = np.diff(times)[np.diff(rows) == 0]
+        is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+        if (steps >= 0).all() and (not is_number or 2 * np.count_nonzero(steps) > len(steps)):
+            return ColumnOfTimes(name, True)
+        if not is_number and found is None:
+            found = ColumnOfTimes(name, False)
+    return found
 
 
 def _list_sizes(column: pa.ChunkedArray) -> "np.ndarray[Any, np.dtype[np.int64]] | None":
     cells = decoded(column)
-    if not (pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)):
+    if not is_list(cells.type):
         return None
     return pc.fill_null(pc.list_value_length(cells), 0).to_numpy().astype(np.int64)
 

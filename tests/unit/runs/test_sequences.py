@@ -17,6 +17,7 @@ from contextual_bert.evaluation import Report, SetPredictions
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
 from contextual_bert.runs import prepare, run
 from contextual_bert.runs.evaluation import evaluate_run
+from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.permutation_importance import ablate_features, permute_features
 from contextual_bert.runs.run_directory import load_run
 from contextual_bert.training.recipe import Recipe
@@ -284,16 +285,41 @@ def test_inspect_finds_the_times_of_items(path: Path, tmp_path: Path) -> None:
         assert "--hide next" not in other.output
 
 
+def test_inspect_tells_times_from_amounts_and_asks_about_dates_in_no_order(tmp_path: Path) -> None:
+    asked = Recipe(data="lists", task=SetCompletion(items="items"))
+    sets = [[f"p{place}" for place in range(number % 3, number % 3 + 3)] for number in range(60)]
+    amounts = pa.table({"items": sets, "amounts": [[1, 1, 1]] * 60})
+    assert inspect_table(asked, source=amounts).order is None
+    days = ["2024-01-02", "2024-01-01", "2024-01-03"]
+    for kind in (pa.string(), pa.date32()):
+        dates = pa.array(days).cast(kind)
+        lists = pa.FixedSizeListArray.from_arrays(pa.concat_arrays([dates] * 60), 3)
+        found = inspect_table(asked, source=pa.table({"items": sets, "when": lists, "amounts": [[1, 1, 1]] * 60}))
+        assert (found.order, found.unordered) == (None, "when")
+        assert any("If it says when each was taken, give --order when" in line for line in found.lines())
+        task = SetCompletion(items="items", order="when", hide="next")
+        ready = prepare(asked.changed(task=task), source=pa.table({"items": sets, "when": lists}))
+        names = [ready.processor.items.value_of(index) for index in ready.datasets["train"].input_ids[:3].tolist()]
+        assert [name[1:] for name in names] in (["1", "0", "2"], ["2", "1", "3"], ["3", "2", "4"])
+
+
 def test_importance_says_what_order_is_worth(learned: Path, path: Path, tmp_path: Path) -> None:
     found = permute_features(learned, num_permutations=2).importances
+    assert any("within each sequence; all features leaves them as they are" in note for note in found.notes())
     told = {each.feature: each.rise_nats.interval.value for each in found.rows}
     assert {*told} == {"all features", "way", "order of the items"}
     assert told["order of the items"] > 0.1 < told["way"]
     assert told["all features"] == pytest.approx(told["way"], abs=0.5)  # the order is no feature of the context
     # Without a context the order is all that can be permuted.
     run(recipe_for(path, "none", training={**TRAINING, "num_train_epochs": 2}), tmp_path / "none")
-    whole, alone = permute_features(tmp_path / "none").importances.rows
+    without = permute_features(tmp_path / "none").importances
+    [alone] = without.rows
     assert alone.feature == "order of the items"
-    assert whole.rise_nats == alone.rise_nats
+    assert any("those before the last are permuted within each sequence." in note for note in without.notes())
+    assert not any("whole context" in note or "feature is removed" in note for note in without.notes())
+    card = " ".join((tmp_path / "none" / "README.md").read_text(encoding="utf-8").split())
+    assert "A model of sequences of items, conditioned by `none`. It proposes the next item of a sequence, " in card
+    assert "given the items before it, without a context" in card
+    assert "Several masks" not in card
     with pytest.raises(ConfigurationError, match="reads no context"):
         ablate_features(tmp_path / "none")
