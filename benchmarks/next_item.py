@@ -37,6 +37,7 @@ K = 10
 SHARES = (0.8, 0.1)  # of the ratings, in the order of time: train and validation; the others are test
 ABOUT = ("age", "gender", "occupation")
 TABLES = ("last", "time")
+MOST = 4  # settings that are tried for a model on a table
 EVERY, PATIENCE, LONGEST = 5, 3, 150  # epochs between evaluations; evaluations without a gain; epochs at most
 CHOSEN_ROWS = 2_500  # of the validation part, evenly spaced: enough to choose an epoch by
 SEEDS = (0, 1, 2)
@@ -51,16 +52,19 @@ START: Mapping[str, Any] = {
     "lr": 1e-3,
     "batch_size": 32,
 }
-_COMMON: tuple[Mapping[str, Any], ...] = (
-    {"session_max_len": 100},
-    {"session_max_len": 200},
-    {"whole_rows": True},
-    {"n_factors": 128},
-    {"dropout_rate": 0.5},
-)
 CHANGES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
-    "sasrec": (*_COMMON, {"loss": "gBCE", "n_negatives": 256, "gbce_t": 0.75}),
-    "bert4rec": (*_COMMON, {"mask_prob": 0.3}),
+    name: (
+        {"session_max_len": 100},
+        {"whole_rows": True},
+        {"dropout_rate": 0.5},
+        {"n_factors": 128},
+        other,
+        {"session_max_len": 200},
+    )
+    for name, other in (
+        ("sasrec", {"loss": "gBCE", "n_negatives": 256, "gbce_t": 0.75}),
+        ("bert4rec", {"mask_prob": 0.3}),
+    )
 }
 MODELS = ("popular", *CHANGES)
 
@@ -220,8 +224,8 @@ def dataset_of(rows: Sequence[Sequence[str]]) -> Any:
 def at_targets() -> Any:
     """Return RecTools' training module with its losses computed at positions that have a target only.
 
-    The losses are RecTools' own and have the same values. Its module computes logits at padding and unmasked positions
-    too, which doubles the seconds of an epoch on a CPU.
+    The losses have the same values. RecTools' module computes logits at padding and unmasked positions too, and its
+    softmax runs over an inner dimension: both cost most of the seconds of an epoch on a CPU.
     """
     import torch
     from rectools.models.nn.transformers.lightning import TransformerLightningModule
@@ -229,14 +233,16 @@ def at_targets() -> Any:
     class AtTargets(TransformerLightningModule):
         def training_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> torch.Tensor:
             there = batch["y"] != 0
-            y, w = batch["y"][there].unsqueeze(1), batch["yw"][there].unsqueeze(1)
+            y, w = batch["y"][there], batch["yw"][there]
             items = self.torch_model.item_model.get_all_embeddings()
             sessions = self.torch_model.encode_sessions(batch, items)[there]
-            logits = self.torch_model.similarity_module(sessions, items).unsqueeze(1) / self.logits_t
+            logits = self.torch_model.similarity_module(sessions, items) / self.logits_t
             if self._requires_negatives:
-                candidates = torch.cat([y.unsqueeze(-1), batch["negatives"][there].unsqueeze(1)], dim=-1)
-                logits = logits.gather(2, candidates)
-            loss = self.loss_calculator(logits, y, w)
+                candidates = torch.cat([y.unsqueeze(1), batch["negatives"][there]], dim=1)
+                loss = self.loss_calculator(logits.gather(1, candidates)[None], y[None], w[None])
+            else:
+                losses = w * torch.nn.functional.cross_entropy(logits, y, reduction="none")
+                loss = losses.sum() / (losses > 0).sum()
             self.log(self.train_loss_name, loss, on_step=False, on_epoch=True)
             return loss
 
@@ -337,14 +343,16 @@ class Bench:
             "test_ranks": ranks["test"].tolist(),
         }
 
-    def tuned(self, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Return the best settings and all that were tried.
+    def tuned(self, seed: int, most: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Return the best settings and all that were tried, ``most`` at most.
 
         A change stays if the validation part gains. A longer session is tried if the last lengthening stayed.
         """
         best = self.trial(START, seed)
         tried = [best]
         for change in CHANGES[self.name]:
+            if len(tried) == most:
+                break
             if change.get("session_max_len", 0) > 2 * best["settings"]["session_max_len"]:
                 continue
             tried.append(self.trial({**best["settings"], **change}, seed))
@@ -361,9 +369,9 @@ class Bench:
         return {"seconds": time.perf_counter() - starts[0], "processor_seconds": time.process_time() - starts[1]}
 
 
-def summary_of(name: str, bench: Bench, seeds: Sequence[int]) -> dict[str, Any]:
+def summary_of(bench: Bench, seeds: Sequence[int], most: int) -> dict[str, Any]:
     """Return what was tried, the best settings, and their figures with each seed."""
-    settings, tried = bench.tuned(seeds[0])
+    settings, tried = bench.tuned(seeds[0], most)
     runs = [bench.trial(settings, seed) for seed in seeds]
     figures = {
         part: {
@@ -401,6 +409,7 @@ def main() -> None:
     parser.add_argument("--source", type=Path, help="folder with ml-100k.inter and .user: write the tables, and stop")
     parser.add_argument("--table", choices=TABLES, default="last", help="default: %(default)s")
     parser.add_argument("--models", default="popular,sasrec,bert4rec", help="with commas (default: %(default)s)")
+    parser.add_argument("--settings", type=int, default=MOST, help="tried at most (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=LONGEST, help="at most (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="of the best settings (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="write the result there as JSON")
@@ -429,7 +438,9 @@ def main() -> None:
             systems[name] = {part: metrics_of(popular_ranks(sequences.train, rows)) for part, rows in parts.items()}
         else:
             kept = given.folder / f"{given.table}-{name}.jsonl"
-            systems[name] = summary_of(name, Bench(name, sequences, kept, longest=given.epochs), range(given.seeds))
+            systems[name] = summary_of(
+                Bench(name, sequences, kept, longest=given.epochs), range(given.seeds), given.settings
+            )
     write_result(
         {
             "table": given.table,
