@@ -37,7 +37,7 @@ K = 10
 SHARES = (0.8, 0.1)  # of the ratings, in the order of time: train and validation; the others are test
 ABOUT = ("age", "gender", "occupation")
 TABLES = ("last", "time")
-MOST = 4  # settings that are tried for a model on a table
+MOST = 3  # settings that are tried for a model on a table
 EVERY, PATIENCE, LONGEST = 5, 3, 150  # epochs between evaluations; evaluations without a gain; epochs at most
 CHOSEN_ROWS = 2_500  # of the validation part, evenly spaced: enough to choose an epoch by
 SEEDS = (0, 1, 2)
@@ -54,8 +54,7 @@ START: Mapping[str, Any] = {
 }
 CHANGES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     name: (
-        {"session_max_len": 100},
-        {"whole_rows": True},
+        {"session_max_len": 100, "whole_rows": True},
         {"dropout_rate": 0.5},
         {"n_factors": 128},
         other,
@@ -292,14 +291,16 @@ class Bench:
             for part, rows in (("validation", sequences.validation), ("test", sequences.test))
         }
 
+    def kept(self) -> list[dict[str, Any]]:
+        """Return the trainings that were done before."""
+        return [json.loads(line) for line in self.path.read_text("utf-8").splitlines()] if self.path.exists() else []
+
     def trial(self, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
         """Return figures of a training and ranks of its test rows; read from the file if it was done before."""
         asked = {"settings": dict(settings), "seed": seed, "longest": self.longest}
-        if self.path.exists():
-            for line in self.path.read_text("utf-8").splitlines():
-                done = json.loads(line)
-                if {key: done[key] for key in asked} == asked:
-                    return done
+        for done in self.kept():
+            if {key: done[key] for key in asked} == asked:
+                return done
         done = {**asked, **self._trained(settings, seed)}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(done) + "\n")
@@ -343,21 +344,22 @@ class Bench:
             "test_ranks": ranks["test"].tolist(),
         }
 
-    def tuned(self, seed: int, most: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Return the best settings and all that were tried, ``most`` at most.
+    def tuned(self, seed: int, most: int) -> dict[str, Any]:
+        """Return the best settings of those tried, ``most`` at most.
 
         A change stays if the validation part gains. A longer session is tried if the last lengthening stayed.
         """
         best = self.trial(START, seed)
-        tried = [best]
+        num_tried = 1
         for change in CHANGES[self.name]:
-            if len(tried) == most:
+            if num_tried == most:
                 break
             if change.get("session_max_len", 0) > 2 * best["settings"]["session_max_len"]:
                 continue
-            tried.append(self.trial({**best["settings"], **change}, seed))
-            best = max(best, tried[-1], key=lambda each: each["validation"][f"ndcg@{K}"])
-        return best["settings"], tried
+            tried = self.trial({**best["settings"], **change}, seed)
+            best = max(best, tried, key=lambda each: each["validation"][f"ndcg@{K}"])
+            num_tried += 1
+        return best["settings"]
 
     def stock_seconds(self, settings: Mapping[str, Any]) -> dict[str, float]:
         """Return the seconds of one epoch with RecTools' own training module, after one that is not counted."""
@@ -371,7 +373,7 @@ class Bench:
 
 def summary_of(bench: Bench, seeds: Sequence[int], most: int) -> dict[str, Any]:
     """Return what was tried, the best settings, and their figures with each seed."""
-    settings, tried = bench.tuned(seeds[0], most)
+    settings = bench.tuned(seeds[0], most)
     runs = [bench.trial(settings, seed) for seed in seeds]
     figures = {
         part: {
@@ -390,7 +392,9 @@ def summary_of(bench: Bench, seeds: Sequence[int], most: int) -> dict[str, Any]:
         "seconds_per_epoch_of_stock_module": bench.stock_seconds(settings),
         "runs": [{key: run[key] for key in ("seed", "validation", "test", *told)} for run in runs],
         "tried": [
-            {"settings": each["settings"], **each["validation"], **{key: each[key] for key in told}} for each in tried
+            {"settings": each["settings"], **each["validation"], **{key: each[key] for key in told}}
+            for each in bench.kept()
+            if each["seed"] == seeds[0]
         ],
     }
 
