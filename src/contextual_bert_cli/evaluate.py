@@ -38,6 +38,7 @@ def command(
     part: options.RunPart = None,
     items: options.RunItems = None,
     group_by: options.RunGroupBy = None,
+    order: options.RunOrder = None,
     customer: options.RunCustomer = None,
     scored_tokens: options.ScoredTokens = None,
     segments: Annotated[int, typer.Option(min=0, help="Segments to show, the worst first; 0 shows none.")] = 10,
@@ -61,10 +62,10 @@ def command(
 
     run = finished_run(directory)
     check_reads({**given, "data": data}, ("data",))
-    asked = {"data": data, "split": split, "items": items, "customer": customer}
+    asked = {"data": data, "split": split, "items": items, "order": order, "customer": customer}
     overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
     reading = overrides.get("reading", run.recipe.reading)
-    check_asked_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
+    check_asked_columns(data or run.recipe.data, (items, order, customer, *split_commas(group_by)), settings=reading)
     if scored_tokens is not None:
         overrides["scored_tokens"] = number_or_all(scored_tokens, option="--scored-tokens")
 

@@ -207,4 +207,5 @@ def command(
     if output.suffix.lower() == ".parquet":
         parts = ["--split-column", "part"] if split != "none" else []
         order = ["--order", ITEM_TIMES] if sequences else []
+        order += ["--duplicates", "keep"] if found.counts.get("repeating") else []
         next_commands(["inspect", str(output), "--items", "items", *order, "--customer", user, *parts])

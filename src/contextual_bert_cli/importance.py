@@ -39,6 +39,7 @@ def command(
     part: options.RunPart = None,
     items: options.RunItems = None,
     group_by: options.RunGroupBy = None,
+    order: options.RunOrder = None,
     customer: options.RunCustomer = None,
     permutations: Annotated[
         int, typer.Option(min=1, help="Permutations of each feature, whose mean is taken: more is less chance.")
@@ -83,10 +84,10 @@ def command(
 
     run = finished_run(directory)
 
-    asked = {"data": data, "split": split, "items": items, "customer": customer}
+    asked = {"data": data, "split": split, "items": items, "order": order, "customer": customer}
     overrides = evaluation_overrides(asked, given, reading=run.recipe.reading, group_by=group_by)
     reading = overrides.get("reading", run.recipe.reading)
-    check_asked_columns(data or run.recipe.data, (items, customer, *split_commas(group_by)), settings=reading)
+    check_asked_columns(data or run.recipe.data, (items, order, customer, *split_commas(group_by)), settings=reading)
 
     from contextual_bert.runs.permutation_importance import ablate_features, permute_features
     from contextual_bert.runs.report_files import write_importance

@@ -74,6 +74,14 @@ RunGroupBy = Annotated[
         "as the run was trained.",
     ),
 ]
+RunOrder = Annotated[
+    str | None,
+    typer.Option(
+        "--order",
+        metavar="COLUMN",
+        help="Column that puts the items of a set in order, of a run that was trained with one; left out, that one.",
+    ),
+]
 RunBatchSize = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="Masked sets, or texts, a forward pass; default: the run's.")
 ]

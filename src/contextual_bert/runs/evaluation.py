@@ -46,8 +46,8 @@ def load_evaluation(
 
     Args:
         directory: the run directory; or what ``finished_run`` gave for it.
-        overrides: fields of the recipe that are others here: ``data``, ``items``, ``customer``, ``split``, ``device``,
-            ``dtype``; and ``scored_tokens`` of a task on hidden tokens.
+        overrides: fields of the recipe that are others here: ``data``, ``items``, ``order``, ``customer``, ``split``,
+            ``device``, ``dtype``; and ``scored_tokens`` of a task on hidden tokens.
         part: train, validation or test of the split, or "all" rows; None: the test part where the table is the run's,
             else all rows.
         source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.

@@ -198,7 +198,7 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     Where another split is named, how the run's own was made is not said.
 
     Raises:
-        ConfigurationError: a setting of another task.
+        ConfigurationError: a setting of another task, or an order of a run on sets without one.
 
     Example:
         >>> from contextual_bert.training import SetCompletion
@@ -207,6 +207,13 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
         >>> found.split, found.test, found.dtype
         ('split.json', 0.1, 'float32')
     """
+    if overrides.get("order") is not None and own.task.has_items and own.set_task.order is None:
+        raise ConfigurationError(
+            "puts items in order, and the run was trained on sets without one",
+            setting="order",
+            value=overrides["order"],
+            fix="Leave it out, or name a run that was trained with an order.",
+        )
     none = dict.fromkeys(READY_PARTS)
     made = {**SPLIT_FIELDS, **none} if overrides.get("split") is not None else {}
     if overrides.get("data") is not None:

@@ -74,7 +74,11 @@ OF_COMMAND: Mapping[str, str] = {
         f"predict {each}": "runs/texts --data texts.csv --output new.csv" for each in ("--text-column", "--pair-column")
     },
     "predict --question-column": "runs/texts --data texts.csv --output new.csv",
-    **{f"{name} {each}": "runs/sets --data sets.csv" for name in ("evaluate", "importance") for each in ("--items",)},
+    **{
+        f"{name} {each}": "runs/sets --data sets.csv"
+        for name in ("evaluate", "importance")
+        for each in ("--items", "--order")
+    },
     "catalogue remove --catalogue": "runs/sets --output new",
     **{f"split {each}": f"{SETS} --output new-split.json" for each in ("--by", "--by-time", "--by-column")},
 }

@@ -58,6 +58,11 @@ def test_the_last_items_are_held_out(tmp_path: Path, longest: int, num_buckets: 
             num_cut += end > longest
     found = {(row["who"], row["part"]): list(zip(row["times"], row["items"], strict=True)) for row in table.to_pylist()}
     assert found == wanted
+    num_repeating = sum(len({item for _, item in each}) < len(each) for each in wanted.values())
+    assert report.counts.get("repeating", 0) == num_repeating
+    assert any("more than once: to learn them, give --duplicates keep" in line for line in report.lines()) == (
+        num_repeating > 0
+    )
     assert report.counts["cut"] == num_cut
     assert table.column_names == ["who", "items", "times", "age", "part"]
     assert "'stars' left out: it has several values for a user" in "\n".join(report.lines())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +18,7 @@ from contextual_bert.evaluation import Report, SetPredictions
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
 from contextual_bert.runs import prepare, run
 from contextual_bert.runs.evaluation import evaluate_run
+from contextual_bert.runs.evaluator import evaluated_recipe
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.permutation_importance import ablate_features, permute_features
 from contextual_bert.runs.run_directory import load_run
@@ -301,6 +303,21 @@ def test_inspect_tells_times_from_amounts_and_asks_about_dates_in_no_order(tmp_p
         ready = prepare(asked.changed(task=task), source=pa.table({"items": sets, "when": lists}))
         names = [ready.processor.items.value_of(index) for index in ready.datasets["train"].input_ids[:3].tolist()]
         assert [name[1:] for name in names] in (["1", "0", "2"], ["2", "1", "3"], ["3", "2", "4"])
+
+
+def test_another_table_is_evaluated_by_its_own_column_of_times(learned: Path, path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.parquet"
+    table = parquet.read_table(path)
+    parquet.write_table(table.filter(pc.equal(table["part"], "test")).rename_columns({"at": "when"}), other)
+    given = [str(learned), "--data", str(other), "--order", "when"]
+    found = CliRunner().invoke(app, ["evaluate", *given, "--format", "json", "--customer", "who"])
+    assert found.exit_code == 0, found.output
+    own = evaluate_run(learned, overrides={"data": str(path)}, part="test").report.metrics["cross_entropy_nats"].value
+    asked = {"data": str(other), "order": "when"}
+    assert evaluate_run(learned, overrides=asked).report.metrics["cross_entropy_nats"].value == pytest.approx(own)
+    sets = recipe_for(path, task=SetCompletion(items="items"))
+    with pytest.raises(ConfigurationError, match="trained on sets without one"):
+        evaluated_recipe(sets, asked)
 
 
 def test_importance_says_what_order_is_worth(learned: Path, path: Path, tmp_path: Path) -> None:

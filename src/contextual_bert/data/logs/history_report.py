@@ -51,6 +51,9 @@ class HistoryReport:
                 f"{counted(count['sets'], 'sequence')} written, {count.get('without', 0):,} of them of one item; "
                 f"{count.get('cut', 0):,} cut to the newest {self.max_history:,} items"
             )
+            if repeating := count.get("repeating", 0):
+                stand = f"{counted(repeating, 'sequence')} {agreeing('hold', repeating)}"
+                lines.append(f"{stand} an item more than once: to learn them, give --duplicates keep")
             return [*lines, *self._rest()]
         lines.append(
             f"{counted(count['sets'], 'set')} written, {count.get('without', 0):,} of them without a history; "

@@ -338,6 +338,10 @@ class _Work:
         sizes = rows + 1 - first
         offsets = offsets_of(sizes)
         own = np.repeat(first - offsets[:-1], sizes) + np.arange(int(offsets[-1]))
+        codes = baskets.codes[own].astype(np.int64)
+        different = np.unique(np.repeat(np.arange(len(rows)), sizes) * len(baskets.names) + codes)
+        num_different = np.bincount(different // max(1, len(baskets.names)), minlength=len(rows))
+        self.findings.counts["repeating"] += int((num_different < sizes).sum())
         columns: dict[str, Any] = {
             self.settings.user: baskets.users.take(pa.array(baskets.user_of[rows])),
             ITEMS: _lists(offsets, _named(baskets.codes[own], baskets.names)),
@@ -430,11 +434,13 @@ class _Work:
         own = [settings.user, *([] if settings.is_sequence else [settings.time])]
         own += [settings.basket] if settings.basket else []
         part = [PART] if settings.split != "none" else []
+        # What is said of the baskets of a day is behind the colon.
+        words = self.scale.words.partition(":")[0] if settings.is_sequence else self.scale.words
         return HistoryReport(
             dict(counts),
             parts=dict(parts) if settings.split != "none" else {},
             columns=(*own, *[name for name in settings.made_columns if name != PART], *carried, *part),
-            times=f"times of {settings.time!r} from {ends}, read as {self.scale.words}",
+            times=f"times of {settings.time!r} from {ends}, read as {words}",
             by_user=tuple(name for name in carried if name in by_user),
             by_basket=tuple(name for name in carried if name not in by_user),
             left_out=self.rows.left_out,
