@@ -248,7 +248,7 @@ def new_model(
         "initializer_range": initial_scale(sizes["hidden_size"]),
         "attn_implementation": attention_for(recipe, ready),
         "softmax_over": loss_candidates(ready),
-        **order_fields(recipe, ready.datasets["train"]),
+        **order_fields(recipe, ready.datasets),
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
@@ -371,9 +371,17 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
             fix=Message("Give the same, or start without {init_from}.", init_from=NAME),
         )
     kept = dict.fromkeys(("has_position_embeddings", "predicts_next"), False)
-    kept |= {name: value for name, value in order_fields(recipe, ready.datasets["train"]).items() if name in kept}
+    kept |= {name: value for name, value in order_fields(recipe, ready.datasets).items() if name in kept}
     wanted = {**kept, **recipe.model} if recipe.set_task.order or model.config.predicts_next else recipe.model
     differing = [field for field, value in wanted.items() if model.config.value_of(field) != value]
+    if differing and differing[0] not in recipe.model:  # it follows from the order
+        reads = "tells what comes next" if model.config.predicts_next else "reads items in their order"
+        raise ConfigurationError(
+            f"is a run that {reads if model.config.has_position_embeddings else 'reads sets without an order'}",
+            setting="init_from",
+            value=start,
+            fix=Message("Give {order} and {hide} as it was trained, or start without it.", order=..., hide=...),
+        )
     if differing:
         raise ConfigurationError(
             f"cannot change in a run that starts from {start}",

@@ -1,5 +1,8 @@
 """Sequences of items in a recipe: how many of their items a model reads, and the fields of its config that follow."""
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -76,17 +79,40 @@ def predicts_next(recipe: Recipe) -> bool:
     return asks_next and recipe.model.get("predicts_next", True) is not False
 
 
-def longest_read(recipe: Recipe, training: "SequenceDataset") -> int | None:
-    """Return how many items of a sequence the recipe's model reads; None: all, for it knows no positions."""
+def longest_read(recipe: Recipe, datasets: "Mapping[str, SequenceDataset]") -> int | None:
+    """Return how many items of a sequence the recipe's model reads; None: all, for it knows no positions.
+
+    As many as the run has that the model starts from. Of a new model as many as the longest sequence of training has;
+    where gaps are filled, of any part, for there no sequence is cut.
+
+    Args:
+        recipe: what is asked for.
+        datasets: part -> its sequences.
+    """
     if recipe.set_task.order is None or recipe.conditioning in SET_BASELINES:
         return None
-    found = recipe.model.get("max_position_embeddings")
-    return found if found is not None else min(LONGEST_READ, int(training.sizes.max(initial=1)))
+    found = recipe.model.get("max_position_embeddings", _positions_of_start(recipe))
+    if found is not None:
+        return found
+    if recipe.set_task.hide == "next":
+        return min(LONGEST_READ, int(datasets["train"].sizes.max(initial=1)))
+    return max(int(each.sizes.max(initial=1)) for each in datasets.values())
 
 
-def order_fields(recipe: Recipe, training: "SequenceDataset") -> dict[str, Any]:
+def _positions_of_start(recipe: Recipe) -> int | None:
+    """Return how many positions the run has that a model starts from; None where none, or none with an order."""
+    if recipe.task.run_to_start_from is None:
+        return None
+    try:
+        config = json.loads((Path(recipe.task.run_to_start_from) / "config.json").read_text(encoding="utf-8"))
+        return int(config["max_position_embeddings"]) if config["has_position_embeddings"] else None
+    except (OSError, ValueError, KeyError, TypeError):  # said where the run is loaded
+        return None
+
+
+def order_fields(recipe: Recipe, datasets: "Mapping[str, SequenceDataset]") -> dict[str, Any]:
     """Return the fields of a new model's config that follow from the order of the items; none where there is none."""
-    longest = longest_read(recipe, training)
+    longest = longest_read(recipe, datasets)
     if longest is None:
         return {}
     return {
@@ -128,10 +154,17 @@ def check_order(recipe: Recipe, datasets: "dict[str, SequenceDataset]") -> None:
                     "Leave it out, or let the model read both sides with {model}.", model={"predicts_next": False}
                 ),
             )
-    longest = longest_read(recipe, datasets["train"])
+    longest = longest_read(recipe, datasets)
     if longest is None or task.hide == "next":
         return
     largest = max(int(each.sizes.max(initial=0)) for each in datasets.values())
+    if largest > longest and "max_position_embeddings" not in model:
+        raise ConfigurationError(
+            f"reads at most {longest:,} items, and a set of {recipe.data} has {largest:,}",
+            setting="init_from",
+            value=recipe.task.run_to_start_from,
+            fix=Message("Cut the sets with {max_size} and {longer}.", max_size=longest, longer="newest"),
+        )
     if largest > longest:
         raise ConfigurationError(
             f"and a set of {recipe.data} has {largest:,} items",

@@ -200,6 +200,33 @@ def test_a_playlist_with_a_gap_is_filled_by_its_order(path: Path, tmp_path: Path
     assert answer["slots"][0]["candidates"][0]["item"] == "p4"
 
 
+def test_positions_are_those_of_the_run_that_a_model_starts_from(path: Path, tmp_path: Path) -> None:
+    few = {"num_train_epochs": 1}
+    for number, more in enumerate(({}, {"predicts_next": False})):
+        own = {**MODEL, "max_position_embeddings": 3, **more}
+        run(recipe_for(path, model=own, training=few), tmp_path / f"short-{number}")
+        task = SetCompletion(items="items", order="at", hide="next", init_from=str(tmp_path / f"short-{number}"))
+        found = run(recipe_for(path, task=task, model=more, training=few), tmp_path / f"next-{number}")
+        assert found.num_rows == 60
+    gap = SetCompletion(items="items", order="at", init_from=str(tmp_path / "short-1"))
+    with pytest.raises(ConfigurationError, match=r"init_from=.*reads at most 3 items, and a set of .* has 6"):
+        run(recipe_for(path, task=gap, model={}, training=few), tmp_path / "gap")
+    with pytest.raises(ConfigurationError, match=r"init_from=.*is a run that tells what comes next"):
+        task = SetCompletion(items="items", init_from=str(tmp_path / "short-0"))
+        run(recipe_for(path, task=task, model={}, training=few), tmp_path / "sets")
+
+
+def test_gaps_are_filled_in_parts_with_longer_sequences_than_training(path: Path, tmp_path: Path) -> None:
+    table = parquet.read_table(path)
+    is_short = pc.or_(pc.not_equal(table["part"], "train"), pc.less(pc.list_value_length(table["items"]), 4))
+    other = tmp_path / "other.parquet"
+    parquet.write_table(table.filter(is_short), other)
+    task = SetCompletion(items="items", order="at")
+    run(recipe_for(other, task=task, training={"num_train_epochs": 1}), tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    assert config["max_position_embeddings"] == 6
+
+
 def test_what_does_not_go_together_is_refused(path: Path, learned: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no column puts the items in order"):
         SetCompletion(items="items", hide="next")
@@ -222,7 +249,7 @@ def test_what_does_not_go_together_is_refused(path: Path, learned: Path, tmp_pat
     with pytest.raises(ConfigurationError, match="predicts_next"):
         run(replace(gaps, model={**MODEL, "predicts_next": True}), tmp_path / "run")
     started = SetCompletion(items="items", init_from=str(learned))
-    with pytest.raises(ConfigurationError, match="cannot change in a run that starts from"):
+    with pytest.raises(ConfigurationError, match="is a run that tells what comes next"):
         run(recipe_for(path, task=started, model={}), tmp_path / "run")
 
 

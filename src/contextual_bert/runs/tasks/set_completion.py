@@ -277,7 +277,7 @@ class SetCompletionTask(CountedTask):
     def learned_sets(self, recipe: Recipe) -> SequenceDataset | None:
         """Return the training sets, long sequences in pieces; and where the recipe says so baskets of histories."""
         own, schema, task = self.dataset(recipe, "train"), self.processor.schema, recipe.set_task
-        longest = longest_read(recipe, own) if own is not None and task.hide == "next" else None
+        longest = longest_read(recipe, self.datasets) if own is not None and task.hide == "next" else None
         if longest is not None:
             pieces = in_pieces(self.datasets["train"], longest, asks_all=predicts_next(recipe))
             return ShuffledContext(pieces, seed=recipe.seed) if recipe.is_context_shuffled else pieces
