@@ -225,6 +225,11 @@ def test_gaps_are_filled_in_parts_with_longer_sequences_than_training(path: Path
     run(recipe_for(other, task=task, training={"num_train_epochs": 1}), tmp_path / "run")
     config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     assert config["max_position_embeddings"] == 6
+    long = tmp_path / "long.parquet"
+    rows = [{"items": [f"p{place}" for place in range(size)], "at": [*range(size)], "way": "up"} for size in (3, 7)]
+    parquet.write_table(pa.Table.from_pylist(rows), long)
+    with pytest.raises(DataError, match=r"row 2, column 'items': the set has 7 items, and the model reads at most 6"):
+        evaluate_run(tmp_path / "run", overrides={"data": str(long)})
 
 
 def test_what_does_not_go_together_is_refused(path: Path, learned: Path, tmp_path: Path) -> None:

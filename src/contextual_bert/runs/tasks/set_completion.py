@@ -300,12 +300,25 @@ class SetCompletionTask(CountedTask):
         """Mask every position of every set once, or hide each set whole, and rank the true item."""
         scorer = cast(Any, model)  # each model here has score_masked, and gives logits
         if self.recipe.set_task.hide == "items":
+            self._check_positions(dataset, positions_of(model))
             return score(scorer, dataset, **settings)
         if not self.hides_sets:
             longest = positions_of(model)
             return score_next_items(scorer, dataset, longest=longest, item_counts=self.item_counts, **settings)
         truth = self.datasets[part]
         return score_whole_sets(scorer, dataset, item_counts=self.item_counts, truth=truth, **settings)
+
+    def _check_positions(self, dataset: SequenceDataset, longest: int | None) -> None:
+        """Raise DataError for a set with more items than a model of gaps has positions."""
+        largest = int(dataset.sizes.max(initial=0))
+        if longest is not None and largest > longest:
+            raise DataError(
+                f"the set has {largest:,} items, and the model reads at most {longest:,}",
+                file=self.recipe.data,
+                row=int(dataset.example_ids[int(dataset.sizes.argmax())]),
+                column=self.recipe.set_task.items,
+                fix=Message("Leave it out, or train with {model}.", model={"max_position_embeddings": largest}),
+            )
 
     @property
     def hides_sets(self) -> bool:
