@@ -157,7 +157,12 @@ def _read(declared: DeclaredOption, value: Any) -> Any:
     if isinstance(value, list) and declared.form == "value":  # of an option that is a list for texts
         names = split_commas(value)
         if len(names) > 1:
-            raise ConfigurationError("is one column here", setting=declared.flag, value=", ".join(names))
+            raise ConfigurationError(
+                "names one column where sets are read",
+                setting=declared.flag,
+                value=", ".join(names),
+                fix="A list of labels is for texts: name their column with --text.",
+            )
         return names[0]
     if declared.form == "texts":
         return tuple(value)

@@ -524,7 +524,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ((*LABELLED, "--order", "good,bad,good"), "names 'good' twice. Name each label once"),
         ((*LABELLED, "--order", "good"), "names one label. Name two labels or more, the lowest first"),
         (("--text", "review", "--checkpoint", "bert", "--order", "bad,good"), "--order bad,good is for labels"),
-        (("--items", "review", "--order", "bad,good"), "--order is for texts"),
+        (("--items", "review", "--order", "bad,good"), "--order 'bad, good' names one column where sets are read"),
         ((*LABELLED, "--pair", "review"), "--text review and --pair review are one column"),
         (("--text", "review", "--checkpoint", "bert", "--label", "review"), "--text review and --label review are one"),
         (

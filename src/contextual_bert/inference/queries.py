@@ -29,6 +29,7 @@ from contextual_bert.inference.query_schema import (
     query_error,
 )
 from contextual_bert.inference.saved_files import SEPARATORS, TrainedSets
+from contextual_bert.nouns import counted
 from contextual_bert.places import QueryPlace, TablePlace
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def cut_notes(request: Request, config: "ContextualBertConfig") -> list[str]:
     num_items = sum(item != MASK for item in request.items)
     can_repeat = config.softmax_over == "items" and request.settings.get("repeats", {}).get("repeats")
     proposed = "those before may be proposed, too" if can_repeat else "none is proposed again"
-    return [f"Of {num_items:,} items the newest {num_items - num_cut:,} were read; {proposed}."]
+    return [f"Read: the newest {num_items - num_cut:,} of {counted(num_items, 'item')}; {proposed}."]
 
 
 def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:

@@ -74,7 +74,7 @@ def test_the_words_of_a_report() -> None:
         "| coverage@2 (%) | 75.00 |",
     ):
         assert heading in told
-    assert "the whole set is hidden" in told
+    assert "a whole set or the last item of a sequence, is ranked at once" in told
     assert "Repeated items are those of the customer's history" in told
     segments = {each.value: each.metrics for each in found.segments}
     assert segments["b"]["set_recall_at_2_percent"].value == 50.0

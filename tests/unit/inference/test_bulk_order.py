@@ -82,7 +82,7 @@ def test_long_sequences_are_counted(tmp_path: Path) -> None:
     pipeline = pipeline_of(items="items", order="items")
     table = pa.table({"items": [["bag", "coat", "hat", "belt"], ["hat", "coat", "bag", "[MASK]"]]})
     report = complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(top_k=5))
-    assert "of 1 set the newest 4 items are read, each [MASK] counted" in report.lines()
+    assert "read of 1 set: the newest 4, items and [MASK]" in report.lines()
 
 
 def test_both_sides_of_long_sequences_are_read_from_their_end(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_both_sides_of_long_sequences_are_read_from_their_end(tmp_path: Path) ->
     long = ["bag", "coat", "hat", "belt"]
     answer: Any = pipeline({"items": long}, top_k=5)
     assert [each["item"] for each in answer["slots"][0]["candidates"]] == ["scarf"]
-    assert "Of 4 items the newest 3 were read; none is proposed again." in answer["notes"]
+    assert "Read: the newest 3 of 4 items; none is proposed again." in answer["notes"]
     gap: Any = pipeline({"items": ["bag", "coat", "hat", "[MASK]", "belt"]}, top_k=5)
     assert gap["slots"][0]["position"] == 3
-    assert "Of 4 items the newest 3 were read; none is proposed again." in gap["notes"]
+    assert "Read: the newest 3 of 4 items; none is proposed again." in gap["notes"]
     complete_table(pipeline, pa.table({"items": [long]}), tmp_path / "out", settings=BulkSettings(top_k=5))
     assert rows_of(tmp_path, "out") == answers_of(pipeline, long)
     with pytest.raises(QueryError, match=r"5 items, blanks included, and the model reads at most 4.*among its last"):

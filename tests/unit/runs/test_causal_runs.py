@@ -158,7 +158,7 @@ def test_a_checkpoint_that_reads_both_ways_is_refused_and_the_reverse(
 
 
 def test_state_flow_is_refused(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="a token would see those that follow it"):
+    with pytest.raises(ConfigurationError, match="a position would see those that follow it"):
         run(recipe(table, conditioning="state_flow"), tmp_path / "run")
     assert not (tmp_path / "run" / "model.safetensors").exists()
 

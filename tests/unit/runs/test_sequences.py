@@ -165,7 +165,7 @@ def test_long_sequences_are_learned_whole_and_read_from_their_end(path: Path, tm
     own = [{each["item"]: each["probability"] for each in one["slots"][0]["candidates"]} for one in answers]
     losses = [-np.log(one[row["items"][-1]]) for one, row in zip(own, rows, strict=True)]
     assert found.metrics["cross_entropy_nats"].value == pytest.approx(np.mean(losses), abs=1e-5)
-    assert any("Of 6 items the newest 2 were read" in note for note in answer["notes"])
+    assert any("Read: the newest 2 of 6 items" in note for note in answer["notes"])
 
 
 def test_a_run_is_asked_explained_and_exported(learned: Path, tmp_path: Path) -> None:

@@ -399,7 +399,7 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
         num_read = config.max_position_embeddings
         num_cut = int((sizes.to_numpy() + (num_masks == 0) > num_read).sum())
         if num_cut:
-            lines.append(f"of {counted(num_cut, 'set')} the newest {num_read:,} items are read, each [MASK] counted")
+            lines.append(f"read of {counted(num_cut, 'set')}: the newest {num_read:,}, items and [MASK]")
     return lines
 
 
