@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, cast
 
 import typer
 
@@ -154,23 +154,32 @@ def values_of(settings: type, options: Mapping[str, Any]) -> dict[str, Any]:
 def _read(declared: DeclaredOption, value: Any) -> Any:
     if declared.form == "names":
         return split_commas(value)
-    if isinstance(value, list) and declared.form == "value":  # of an option that is a list for texts
-        names = split_commas(value)
-        if len(names) > 1:
-            raise ConfigurationError(
-                "names one column where sets are read",
-                setting=declared.flag,
-                value=", ".join(names),
-                fix="A list of labels is for texts: name their column with --text.",
-            )
-        return names[0]
+    if declared.form == "value" and not isinstance(value, str | int | float):  # of an option that is a list for texts
+        return _one_column(declared, [*value])
     if declared.form == "texts":
         return tuple(value)
     if declared.form == "pairs":
         return assigned(value, option=declared.flag)
     if declared.form == "path":
         return str(value)
-    return number_or_all(value, option=declared.flag) if declared.is_number_or_word else value
+    return number_or_all(cast(Any, value), option=declared.flag) if declared.is_number_or_word else value
+
+
+def _one_column(declared: DeclaredOption, values: list[str]) -> str:
+    """Return the one name of a list.
+
+    Raises:
+        ConfigurationError: there are several.
+    """
+    names = split_commas(values)
+    if len(names) != 1:
+        raise ConfigurationError(
+            "names one column where sets are read",
+            setting=declared.flag,
+            value=", ".join(names),
+            fix="A list of labels is for texts: name their column with --text.",
+        )
+    return str(next(iter(names)))
 
 
 def typed(names: Sequence[str], options: Mapping[str, Any]) -> list[str]:
