@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -154,7 +154,7 @@ def values_of(settings: type, options: Mapping[str, Any]) -> dict[str, Any]:
 def _read(declared: DeclaredOption, value: Any) -> Any:
     if declared.form == "names":
         return split_commas(value)
-    if declared.form == "value" and not isinstance(value, str | int | float):  # of an option that is a list for texts
+    if declared.form == "value" and _is_list(value):  # of an option that is a list for texts
         return _one_column(declared, [*value])
     if declared.form == "texts":
         return tuple(value)
@@ -162,7 +162,11 @@ def _read(declared: DeclaredOption, value: Any) -> Any:
         return assigned(value, option=declared.flag)
     if declared.form == "path":
         return str(value)
-    return number_or_all(cast(Any, value), option=declared.flag) if declared.is_number_or_word else value
+    return number_or_all(value, option=declared.flag) if declared.is_number_or_word else value
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
 
 
 def _one_column(declared: DeclaredOption, values: list[str]) -> str:
