@@ -345,9 +345,13 @@ class Bench:
         }
 
     def tuned(self, seed: int, most: int) -> dict[str, Any]:
-        """Return the best settings of those tried, ``most`` at most.
+        """Try settings and return the best of all that were ever tried on this table with the seed.
 
         A change stays if the validation part gains. A longer session is tried if the last lengthening stayed.
+
+        Args:
+            seed: Seed of all trainings.
+            most: Settings to try at most.
         """
         best = self.trial(START, seed)
         num_tried = 1
@@ -359,7 +363,8 @@ class Bench:
             tried = self.trial({**best["settings"], **change}, seed)
             best = max(best, tried, key=lambda each: each["validation"][f"ndcg@{K}"])
             num_tried += 1
-        return best["settings"]
+        tried = [each for each in self.kept() if (each["seed"], each["longest"]) == (seed, self.longest)]
+        return max(tried, key=lambda each: each["validation"][f"ndcg@{K}"])["settings"]
 
     def stock_seconds(self, settings: Mapping[str, Any]) -> dict[str, float]:
         """Return the seconds of one epoch with RecTools' own training module, after one that is not counted."""
