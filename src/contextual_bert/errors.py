@@ -417,3 +417,14 @@ def did_you_mean(name: str, known: Iterable[str], *, label: str = "Known") -> st
 def _looks_like(name: str, known: str) -> bool:
     """Return whether two names differ in blanks at their ends or in the form of their accents alone."""
     return name != known and normalize("NFC", name).strip() == normalize("NFC", known).strip()
+
+
+def check_choice(setting: str, value: object, allowed: Iterable[str]) -> None:
+    """Raise ConfigurationError unless the value of a setting is one of the allowed words.
+
+    Example:
+        >>> check_choice("split", "time", ["last", "time"])
+    """
+    known = [*allowed]
+    if value not in known:
+        raise ConfigurationError("is unknown", setting=setting, value=value, allowed=did_you_mean(str(value), known))

@@ -24,7 +24,7 @@ Example:
       --split time --validation 0.1 --test 0.1 --max-history 30 --output sets.parquet
   contextual-bert histories --log plays.csv --user listener --item track --time played_at --session-gap 30 \\
       --on-bad-row drop --output sessions.parquet
-  contextual-bert histories --log ratings.csv --user user --item film --time rated_at --sequences \
+  contextual-bert histories --log ratings.csv --user user --item film --time rated_at --sequences \\
       --output sequences.parquet
 """
 SECONDS_BEFORE_BAR = 2.0

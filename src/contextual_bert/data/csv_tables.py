@@ -314,6 +314,22 @@ def _is_utf8(cell: str) -> bool:
     return True
 
 
+def end_of_whole_rows(content: bytes) -> int:
+    """Return where the last row of CSV ends behind which quotes are closed, by their number; 0 where none does.
+
+    Example:
+        >>> end_of_whole_rows(b'a,b' + bytes([10]) + b'"c' + bytes([10]))
+        4
+    """
+    end = content.rfind(b"\n") + 1
+    num_quotes = content.count(b'"', 0, end)
+    while end and num_quotes % 2:  # within quotes, a line break is a part of a cell
+        before = content.rfind(b"\n", 0, end - 1) + 1
+        num_quotes -= content.count(b'"', before, end)
+        end = before
+    return end
+
+
 def _open_quote_at_end(content: bytes, delimiter: str) -> bool:
     """Return True if a quotation mark is never closed."""
     if content.count(b'"') % 2 == 0:

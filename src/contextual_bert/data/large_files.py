@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from contextual_bert.arrow_types import without_views
+from contextual_bert.data.csv_tables import end_of_whole_rows
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.readers import read_text
 from contextual_bert.data.table_paths import file_type
+from contextual_bert.data.text_files import marked_encoding
 
 __all__ = ["FirstRows", "read_first_rows"]
 
@@ -20,7 +22,6 @@ _NUM_BYTES = 32 << 20  # of text, unpacked
 _LARGE = 2  # times as much is a large file
 _PACKED = 4  # times as much is text that was packed
 _BY_LINE = (".csv", ".tsv", ".jsonl", ".ndjson")
-_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
 class FirstRows(NamedTuple):
@@ -68,15 +69,9 @@ def read_first_rows(
     with path.open("rb") as raw:
         stream = pa.CompressedInputStream(raw, compression) if compression is not None else raw
         content = bytes(stream.read(_NUM_BYTES))
-    if content.startswith(_WIDE_MARKS):
+    if marked_encoding(content) is not None:
         return None
-    end = content.rfind(b"\n") + 1
-    if suffix in (".csv", ".tsv"):  # within quotes, a line break is a part of a cell
-        num_quotes = content.count(b'"', 0, end)
-        while end and num_quotes % 2:
-            before = content.rfind(b"\n", 0, end - 1) + 1
-            num_quotes -= content.count(b'"', before, end)
-            end = before
+    end = end_of_whole_rows(content) if suffix in (".csv", ".tsv") else content.rfind(b"\n") + 1
     if not end:
         return None
     content = content[:end].removeprefix(codecs.BOM_UTF8)

@@ -117,7 +117,8 @@ class LastPosition(EveryPosition):
     """
 
     def __init__(self, dataset: SequenceDataset, *, longest: int | None = None) -> None:
-        super().__init__(dataset)
+        # Not super(): it lists every position, of which one a sequence is asked.
+        self.dataset = dataset
         self.read = dataset if longest is None else newest_items(dataset, longest)
         self.set_index = dataset.by_length()
         self.positions = dataset.offsets.diff()[self.set_index] - 1
@@ -128,9 +129,9 @@ class LastPosition(EveryPosition):
         if self.read is self.dataset:
             return None
         num_earlier = self.dataset.offsets.diff()[rows] - self.read.offsets.diff()[rows]
-        width = int(num_earlier.max()) if len(rows) else 0
-        ids = self.dataset.__getitems__(rows).input_ids[:, :width]
-        return ids.masked_fill(torch.arange(width) >= num_earlier[:, None], self.dataset.pad_id)
+        places = torch.arange(int(num_earlier.max()) if len(rows) else 0)
+        flat = (self.dataset.offsets[rows][:, None] + places).clamp_(max=len(self.dataset.input_ids) - 1)
+        return self.dataset.input_ids[flat].masked_fill(places >= num_earlier[:, None], self.dataset.pad_id)
 
     @property
     def sizes(self) -> NDArray[np.int64]:

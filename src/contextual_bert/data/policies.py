@@ -4,11 +4,11 @@ Both are plain values. They know nothing of how a table is read; `sets.py` appli
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, cast, get_args
 
-from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, Message, check_choice
 from contextual_bert.nouns import counted
 from contextual_bert.options import SETS, Option
 
@@ -91,13 +91,7 @@ class SetPolicy:
             _check_strings(name, getattr(self, name))
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for name, allowed in (("duplicates", get_args(Duplicates)), ("longer", get_args(Longer))):
-            if getattr(self, name) not in allowed:
-                raise ConfigurationError(
-                    "is unknown",
-                    setting=name,
-                    value=getattr(self, name),
-                    allowed=did_you_mean(str(getattr(self, name)), allowed),
-                )
+            check_choice(name, getattr(self, name), allowed)
         for name in ("min_count", "min_size"):
             if not _is_integer(getattr(self, name)) or getattr(self, name) < 1:
                 raise ConfigurationError(
@@ -127,6 +121,28 @@ class SetPolicy:
             )
         if not _is_integer(self.seed):
             raise ConfigurationError("is not allowed", setting="seed", value=self.seed, fix="Give an integer.")
+
+
+def check_differs(order: str | None, group_by: Sequence[str]) -> None:
+    """Raise ConfigurationError where the column of an order names a set, and is one value for all of it.
+
+    Example:
+        >>> check_differs("at", ["who"])
+    """
+    if order is not None and order in group_by:
+        raise ConfigurationError(
+            "is one value for a whole set", setting="order", value=order, fix="Name a column that differs within a set."
+        )
+
+
+def no_order(order: str) -> ConfigurationError:
+    """Return the error for the column of an order that is given to a run without one."""
+    return ConfigurationError(
+        "puts items in order, and the run was trained on sets without one",
+        setting="order",
+        value=order,
+        fix="Leave it out, or name a run that was trained with an order.",
+    )
 
 
 def _is_integer(value: object) -> bool:

@@ -84,6 +84,16 @@ _WIDE: dict[tuple[bool, ...], str] = {
 _PAGE = (b"<!doctype", b"<html", b"<?xml")
 
 
+def marked_encoding(content: bytes) -> str | None:
+    """Return the encoding of two or four bytes a character that the first bytes of a text say; None where none.
+
+    Example:
+        >>> marked_encoding("items".encode("utf-16")), marked_encoding(b"items")
+        ('utf-16', None)
+    """
+    return next((name for name, marks in _MARKED.items() if content.startswith(marks)), None)
+
+
 def check_is_table(content: bytes, file: str) -> None:
     """Raise DataError where the first bytes of a file of text are those of a file of another kind.
 
@@ -112,7 +122,7 @@ def in_utf8(content: bytes, file: str, encoding: str | None) -> tuple[bytes, tup
     """
     told = ()
     if encoding is None:
-        encoding = next((name for name, marks in _MARKED.items() if content.startswith(marks)), None)
+        encoding = marked_encoding(content)
         told = (f"{file}: read as {encoding.upper()}, which its first bytes say",) if encoding is not None else ()
     if encoding is None:
         if (wide := _wide_characters(content, file)) is not None:

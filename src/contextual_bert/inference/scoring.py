@@ -317,7 +317,9 @@ def rank_columns(columns: NDArray[np.float64]) -> dict[str, Any]:
 class _MaskedItems:
     """Every position of every set, or a sample of them, masked one at a time."""
 
-    def __init__(self, dataset: SequenceDataset, *, tokenizer: Any, most: int | None) -> None:
+    def __init__(
+        self, dataset: SequenceDataset, *, tokenizer: Any, most: int | None, positions: EveryPosition | None = None
+    ) -> None:
         mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
         self.dataset, self.num_left_out = dataset, 0
         self.reserved: Sequence[int] = range(len(RESERVED_ITEMS))
@@ -327,7 +329,7 @@ class _MaskedItems:
             self.reserved = left_out = tokenizer.all_special_ids
             # Of a text's special tokens, which are not asked for, those that stand for a word are unknown answers, too.
             self.num_left_out = int((dataset.input_ids == tokenizer.unk_token_id).sum())
-        self.positions = EveryPosition(dataset, leave_out=left_out, most=most)
+        self.positions = positions or EveryPosition(dataset, leave_out=left_out, most=most)
         self._collator = MaskingCollator(mask_id=mask_id, pad_id=pad_id)
 
     @property
@@ -366,8 +368,7 @@ class _NextItems(_MaskedItems):
     """The last item of every sequence: a set of one."""
 
     def __init__(self, dataset: SequenceDataset, longest: int | None) -> None:
-        super().__init__(dataset, tokenizer=None, most=None)
-        self.positions = LastPosition(dataset, longest=longest)
+        super().__init__(dataset, tokenizer=None, most=None, positions=LastPosition(dataset, longest=longest))
 
     @property
     def sets(self) -> Tensor:

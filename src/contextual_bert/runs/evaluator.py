@@ -14,6 +14,7 @@ from torch import nn
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, SetTable, Split, TextTable, table_digest
+from contextual_bert.data.policies import no_order
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores
@@ -208,12 +209,7 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
         ('split.json', 0.1, 'float32')
     """
     if overrides.get("order") is not None and own.task.has_items and own.set_task.order is None:
-        raise ConfigurationError(
-            "puts items in order, and the run was trained on sets without one",
-            setting="order",
-            value=overrides["order"],
-            fix="Leave it out, or name a run that was trained with an order.",
-        )
+        raise no_order(overrides["order"])
     none = dict.fromkeys(READY_PARTS)
     made = {**SPLIT_FIELDS, **none} if overrides.get("split") is not None else {}
     if overrides.get("data") is not None:

@@ -184,7 +184,8 @@ def _importance(
             fix=f"Name another --part{_TAKE_AWAY if how.by == 'permute' else ''}.",
         )
     of_context = [name for name in features if name not in further]
-    groups = [(ALL_FEATURES, of_context or further), *((name, [name]) for name in features)]
+    together = [(ALL_FEATURES, of_context)] if of_context else []  # of the order alone there is nothing else
+    groups = [*together, *((name, [name]) for name in features)]
     num_passes, num_done = len(groups) * how.num + 1, 0
 
     def shown(done: int, total: int) -> None:
@@ -207,7 +208,7 @@ def _importance(
             permuted[-1].append(data.score(exchanged, progress=shown))
     importances = measure_importances(
         true,
-        dict(zip(features, permuted[1:], strict=True)),
+        dict(zip(features, permuted[len(together) :], strict=True)),
         together=permuted[0],
         clusters=data.customers(true),
         num_items=data.num_choices,
@@ -216,7 +217,7 @@ def _importance(
         provenance=data.provenance(),
     )
     importances = replace(importances, constant=same, replaced_by=how.by)
-    if not of_context:  # the order alone: together there is nothing else
+    if not together:
         importances = replace(importances, rows=importances.rows[1:])
     num_unknown = true.num_unknown_targets
     return RunImportance(importances, num_unknown, data.lines(num_unknown=num_unknown))

@@ -124,18 +124,9 @@ def whole_set_defaults(num_sets: int, *, given: Mapping[str, Any]) -> dict[str, 
         >>> chosen["per_device_train_batch_size"], chosen["num_train_epochs"], chosen["learning_rate"]
         (256, 6, 0.002)
     """
-    others = _rows_beside(given)
-    wanted = min(max(_power_of_two(num_sets / STEPS_PER_EPOCH_OF_WHOLE_SETS), SMALLEST_BATCH), LARGEST_BATCH)
-    chosen = {
-        "per_device_train_batch_size": max(1, wanted // others),
-        "learning_rate": WHOLE_SET_LEARNING_RATE,
-        "weight_decay": WHOLE_SET_DECAY,
-    }
-    if not _has_steps(given):
-        batch_size = others * given.get("per_device_train_batch_size", chosen["per_device_train_batch_size"])
-        steps = {"usual": EPOCHS_OF_WHOLE_SETS, "fewest_steps": FEWEST_STEPS_OF_WHOLE_SETS, "most": MOST_EPOCHS}
-        chosen["num_train_epochs"] = default_epochs(num_sets, batch_size, **steps)
-    return {name: value for name, value in chosen.items() if name not in given}
+    rates = {"learning_rate": WHOLE_SET_LEARNING_RATE, "weight_decay": WHOLE_SET_DECAY}
+    steps = {"usual": EPOCHS_OF_WHOLE_SETS, "fewest_steps": FEWEST_STEPS_OF_WHOLE_SETS, "most": MOST_EPOCHS}
+    return _with_batch_and_epochs(rates, num_sets, STEPS_PER_EPOCH_OF_WHOLE_SETS, steps, given=given)
 
 
 def next_item_defaults(num_sequences: int, *, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,17 +140,30 @@ def next_item_defaults(num_sequences: int, *, given: Mapping[str, Any]) -> dict[
         >>> next_item_defaults(1_000, given={"learning_rate": 2e-3})
         {'per_device_train_batch_size': 64, 'weight_decay': 0.01, 'num_train_epochs': 38}
     """
-    others = _rows_beside(given)
-    wanted = min(max(_power_of_two(num_sequences / STEPS_PER_EPOCH), SMALLEST_BATCH), LARGEST_BATCH)
-    chosen: dict[str, Any] = {
-        "per_device_train_batch_size": max(1, wanted // others),
-        "learning_rate": LEARNING_RATE,
-        "weight_decay": SEQUENCE_DECAY,
+    rates = {"learning_rate": LEARNING_RATE, "weight_decay": SEQUENCE_DECAY}
+    steps = {
+        "usual": EPOCHS_OF_SEQUENCES,
+        "fewest_steps": FEWEST_STEPS_OF_SEQUENCES,
+        "most": MOST_EPOCHS_OF_SEQUENCES,
     }
+    return _with_batch_and_epochs(rates, num_sequences, STEPS_PER_EPOCH, steps, given=given)
+
+
+def _with_batch_and_epochs(
+    rates: Mapping[str, float],
+    num_rows: int,
+    steps_per_epoch: int,
+    steps: Mapping[str, int],
+    *,
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return rates, a batch with which an epoch has about so many steps, and epochs; without what is given."""
+    others = _rows_beside(given)
+    wanted = min(max(_power_of_two(num_rows / steps_per_epoch), SMALLEST_BATCH), LARGEST_BATCH)
+    chosen: dict[str, Any] = {"per_device_train_batch_size": max(1, wanted // others), **rates}
     if not _has_steps(given):
         batch_size = others * given.get("per_device_train_batch_size", chosen["per_device_train_batch_size"])
-        steps: dict[str, Any] = {"usual": EPOCHS_OF_SEQUENCES, "fewest_steps": FEWEST_STEPS_OF_SEQUENCES}
-        chosen["num_train_epochs"] = default_epochs(num_sequences, batch_size, most=MOST_EPOCHS_OF_SEQUENCES, **steps)
+        chosen["num_train_epochs"] = default_epochs(num_rows, batch_size, **steps)
     return {name: value for name, value in chosen.items() if name not in given}
 
 

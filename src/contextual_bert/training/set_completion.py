@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from contextual_bert import evaluation
 from contextual_bert.baselines.names import SET_BASELINES
-from contextual_bert.data.policies import SetPolicy
+from contextual_bert.data.policies import SetPolicy, check_differs
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.options import ITEMS, MAIN, SETS, Option, check_declared
 from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TaskSettings, pipeline_code
@@ -248,13 +248,7 @@ class SetCompletion(TaskSettings):
                 value=self.order,
                 fix="Leave it out, or hide something else.",
             )
-        elif self.order in self.group_by:
-            raise ConfigurationError(
-                "is one value for a whole set",
-                setting="order",
-                value=self.order,
-                fix="Name a column that differs within a set.",
-            )
+        check_differs(self.order, self.group_by)
 
     def _check_no_features(self) -> None:
         """Raise ConfigurationError for a setting of the items' features where no catalogue has some."""

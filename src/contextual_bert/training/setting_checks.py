@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 
 from contextual_bert import training
 from contextual_bert.conditioning.registry import METHODS
-from contextual_bert.errors import ConfigurationError, Message, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, check_choice, did_you_mean
 from contextual_bert.options import MAIN, SETS, TRAINING, Option, declared_options
 from contextual_bert.places import SettingPlace
 from contextual_bert.softmax_over import SoftmaxOver
@@ -226,7 +226,4 @@ def check_fields(model: Mapping[str, Any], *, task: TaskSettings) -> None:
                 fix="Leave it out. What else a config has follows from the recipe, its data or its checkpoint.",
             )
     over = model.get("softmax_over", "vocabulary")
-    if over not in get_args(SoftmaxOver):
-        raise ConfigurationError(
-            "is unknown", setting="softmax_over", value=over, allowed=did_you_mean(str(over), get_args(SoftmaxOver))
-        )
+    check_choice("softmax_over", over, get_args(SoftmaxOver))

@@ -20,11 +20,12 @@ import pyarrow.parquet as parquet
 
 from contextual_bert.arrow_types import is_text, without_views
 from contextual_bert.data.column_types import EVERY_COLUMN
-from contextual_bert.data.csv_tables import check_names
+from contextual_bert.data.csv_tables import check_names, end_of_whole_rows
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.readers import read_table, read_text
 from contextual_bert.data.reading_notes import ReadingNotes, reading_notes
 from contextual_bert.data.table_paths import REVIEW_SUFFIX, TABLE_SUFFIXES, check_exists, file_type
+from contextual_bert.data.text_files import marked_encoding
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.foreign_metadata import with_class_names, with_known_times
 from contextual_bert.frames import as_table
@@ -38,7 +39,6 @@ _BUFFER_BYTES = 1 << 20  # of a column of Parquet at a time
 # Bytes that a row of text takes at least, and packed: the number of rows is not known before they are read.
 _BYTES_A_ROW, _PACKED_BYTES_A_ROW = 24, 5
 _MOST_REMARKS = 5
-_WIDE_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MEMORY = "the log"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -264,8 +264,8 @@ class LogFiles:
             marked = raw.read(4)
             raw.seek(0)
             encoding = self.settings.encoding
-            if encoding is None and compression is None and marked.startswith(_WIDE_MARKS):
-                encoding = "utf-32" if marked.startswith(_WIDE_MARKS[:2]) else "utf-16"
+            if encoding is None and compression is None and (found := marked_encoding(marked)) is not None:
+                encoding = found
                 self._told[f"{path}: read as {encoding.upper()}, which its first bytes say"] = None
             try:
                 stream = pa.CompressedInputStream(raw, compression) if compression is not None else raw
@@ -387,15 +387,9 @@ def _end_of_rows(content: bytes, *, is_quoted: bool) -> int | None:
     end = content.rfind(b"\n") + 1
     if not is_quoted or not end:
         return end or None
-    num_quotes = content.count(b'"', 0, end)
-    while end and num_quotes % 2:  # within quotes, a line break is a part of a cell
-        before = content.rfind(b"\n", 0, end - 1) + 1
-        num_quotes -= content.count(b'"', before, end)
-        end = before
-    if end:
-        return end
+    if (whole := end_of_whole_rows(content)) > 0:
+        return whole
     # A mark of inches is no quote. Python's reader of CSV tells, slowly.
-    end = content.rfind(b"\n") + 1
     return end if not _is_within_quotes(content[:end]) else None
 
 

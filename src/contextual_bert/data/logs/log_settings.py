@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from contextual_bert.data.splits import check_fractions
-from contextual_bert.errors import ConfigurationError, Message, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, check_choice
 
 __all__ = [
     "DAYS_AGO",
@@ -112,13 +112,7 @@ class HistorySettings:
                 "is not allowed", setting="session_gap", value=self.session_gap, fix="Give minutes above 0."
             )
         for name, allowed in (("targets", get_args(Targets)), ("split", get_args(HistorySplit))):
-            if getattr(self, name) not in allowed:
-                raise ConfigurationError(
-                    "is unknown",
-                    setting=name,
-                    value=getattr(self, name),
-                    allowed=did_you_mean(str(getattr(self, name)), allowed),
-                )
+            check_choice(name, getattr(self, name), allowed)
         check_fractions(self.validation, self.test)
         if self.split == "time" and self.validation + self.test == 0:
             raise ConfigurationError(

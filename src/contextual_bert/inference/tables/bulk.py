@@ -18,7 +18,8 @@ from contextual_bert.context.printed_lists import read_cell
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.checked_columns import checked_column, flatten_items
-from contextual_bert.errors import ConfigurationError, QueryError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.data.policies import check_differs
+from contextual_bert.errors import QueryError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraints import constraint_keys
@@ -94,13 +95,7 @@ class BulkSettings:
                 place, allowed = QueryPlace((name,)), did_you_mean(name, known)
                 raise UnknownNameError(f"unknown key {name!r} in the constraints", place=place, allowed=allowed)
         read_request({"items": [], **self.constraints}, row=0)
-        if self.order is not None and self.order in self.group_by:
-            raise ConfigurationError(
-                "is one value for a whole set",
-                setting="order",
-                value=self.order,
-                fix="Name a column that differs within a set.",
-            )
+        check_differs(self.order, self.group_by)
         check_kept((*self.group_by, *self.keep), COLUMNS)
         object.__setattr__(self, "keep", tuple(dict.fromkeys((*self.group_by, *self.keep))))
 

@@ -30,6 +30,7 @@ from contextual_bert.data import (
 from contextual_bert.data.checked_columns import check_separator, checked_column
 from contextual_bert.data.groups import OrderedItems, placing, separator_of_cells
 from contextual_bert.data.ordered import ItemOrder
+from contextual_bert.data.policies import no_order
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import rows_of_file
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
@@ -275,12 +276,7 @@ def item_order(
     own = pipeline.sets.order
     if settings.order is not None:
         if not pipeline.model.config.has_position_embeddings:
-            raise ConfigurationError(
-                "puts items in order, and the run was trained on sets without one",
-                setting="order",
-                value=settings.order,
-                fix="Leave it out, or name a run that was trained with an order.",
-            )
+            raise no_order(settings.order)
         return ItemOrder(settings.order, settings.reading.date_formats), []
     if own is None or own == pipeline.sets.items or own == settings.items:
         return None, []
