@@ -469,10 +469,10 @@ class _ProposedItems:
 
     def _first(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         earlier = inputs.pop("earlier_ids", None)
+        shown = inputs["input_ids"] if earlier is None else torch.cat([inputs["input_ids"], earlier], dim=1)
         logits = model(**inputs)["logits"].float()
-        if earlier is not None and model.config.softmax_over == "candidates":
-            logits = exclude(logits, earlier)
-        logits = logits[:, len(RESERVED_ITEMS) :]
+        over = model.softmax_over if hasattr(model, "softmax_over") else model.config.softmax_over
+        logits = exclude(logits, shown if over == "candidates" else None)[:, len(RESERVED_ITEMS) :]
         found = logits.topk(min(NUM_PROPOSED, logits.shape[1]), dim=1)
         return found.indices.masked_fill(found.values == -torch.inf, NO_ITEM)
 

@@ -112,6 +112,23 @@ def test_a_model_that_reads_both_sides_learns_too(path: Path, tmp_path: Path) ->
     assert recall(found) > 50
 
 
+@pytest.mark.parametrize("longest", [3, 6])
+@pytest.mark.parametrize("name", ["none", "popularity"])
+def test_nothing_of_a_sequence_is_proposed_again(path: Path, tmp_path: Path, name: str, longest: int) -> None:
+    settings = {"model": {**MODEL, "max_position_embeddings": longest}} if name == "none" else {"model": {}}
+    recipe = recipe_for(path, name, **settings, training={"num_train_epochs": 1} if name == "none" else {})
+    ready = prepare(recipe)
+    run(recipe, tmp_path / "run", prepared=ready)
+    predictions = load_run(tmp_path / "run", name=name).scores.predictions
+    assert isinstance(predictions, SetPredictions)
+    test = ready.datasets["test"]
+    assert len(predictions.lists) == len(test)
+    for row, proposed in zip(predictions.list_id, predictions.lists, strict=True):
+        [number] = np.flatnonzero(test.example_ids.numpy() == row)
+        shown = test.input_ids[test.offsets[number] : test.offsets[number + 1] - 1].numpy() - 3
+        assert not {*shown.tolist()} & {*proposed.tolist()}
+
+
 @pytest.mark.parametrize("baseline", ["popularity", "bag_context", "item_knn"])
 def test_baselines_are_asked_the_same(path: Path, learned: Path, tmp_path: Path, baseline: str) -> None:
     given = {"model": {}, "training": {"num_train_epochs": 2} if "bag" in baseline else {}}
