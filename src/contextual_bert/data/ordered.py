@@ -5,16 +5,17 @@ It knows neither what is kept nor what is learned.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_list
+from contextual_bert.arrow_types import decoded, is_list, is_text, without_value
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.instants import times_in
+from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError
 
 __all__ = ["ItemOrder"]
@@ -28,6 +29,7 @@ class ItemOrder:
         column: of times or numbers: one a row, where a row has one item; else lists as long as those of the items. The
             column of items itself: they stand in their order.
         date_formats: how times are written that are not ISO 8601, as strptime has it.
+        blank: an item that may lack a time, such as [MASK]: it then stands behind all others.
 
     Example:
         >>> table = pa.table({"items": [["hat", "coat"]], "times": [[2, 1]]})
@@ -37,6 +39,7 @@ class ItemOrder:
 
     column: str
     date_formats: Sequence[str] = ()
+    blank: str | None = None
 
     def of_rows(self, table: pa.Table, *, items: str, file: str | None = None) -> NDArray[Any] | None:
         """Return numbers by which rows of one item each are put in order; None: they stand in it.
@@ -46,8 +49,40 @@ class ItemOrder:
         """
         if self.column == items:
             return None
-        cells = checked_column(table, self.column, file=file, complete=True)
-        return times_in(cells, column=self.column, file=file, date_formats=self.date_formats)
+        cells = checked_column(table, self.column, file=file)
+        is_last = self._blanks(checked_column(table, items, file=file)) & _without_value(cells)
+        if not is_last.any():
+            cells = checked_column(table, self.column, file=file, complete=True)
+            return times_in(cells, column=self.column, file=file, date_formats=self.date_formats)
+        try:
+            times = self.of_rows(table.filter(pa.array(~is_last)), items=items, file=file)
+        except DataError as error:
+            raise error.moved(row=_row_of(error, np.flatnonzero(~is_last))) from error
+        return _with_the_last(times, is_last)
+
+    def faults(self, table: pa.Table, *, items: str, is_grouped: bool) -> dict[str, NDArray[np.bool_]]:
+        """Return the rows without a time of an item, or with another number of times than of items: reason -> a mask.
+
+        Args:
+            table: of the file; where it lacks a column, or the cells are no lists, ``in_lists`` says so.
+            items: column of items.
+            is_grouped: whether a row is one item, with its time.
+        """
+        names = (items, self.column)
+        if self.column == items or not {*names} <= {*table.column_names}:
+            return {}
+        own, others = (decoded(table.column(name)).combine_chunks() for name in names)
+        if is_grouped:
+            return {f"without a value of {self.column!r}": _without_value(others) & ~self._blanks(own)}
+        if not (is_list(own.type) and is_list(others.type)):
+            return {}
+        found = self._beside(own, others)
+        is_lacking = np.zeros(len(own), np.bool_)
+        is_lacking[found.rows[found.is_missing]] = True
+        return {
+            f"with another number of values of {self.column!r} than of items": found.is_wrong,
+            f"with a missing value of {self.column!r}": is_lacking,
+        }
 
     def in_lists(self, table: pa.Table, *, items: str, file: str | None = None) -> pa.Table:
         """Return the table with the items of each row in order; those of one time stay as they are.
@@ -70,36 +105,94 @@ class ItemOrder:
                     fix="Give a list a row; or, where a row is one item, --group-by; or, where items stand in their "
                     f"order, --order {items}.",
                 )
-        sizes, wanted = (pc.fill_null(pc.list_value_length(each), 0).to_numpy() for each in (others, own))
-        if (wrong := np.flatnonzero(sizes != wanted)).size:
-            row = int(wrong[0])
+        found = self._beside(own, others)
+        if found.is_wrong.any():
+            row = int(found.is_wrong.argmax())
             raise DataError(
-                f"the list has {sizes[row]} values, and {items!r} has {wanted[row]} items",
+                f"the list has {_sizes(others)[row]} values, and {items!r} has {_sizes(own)[row]} items",
                 file=file,
                 row=row,
                 column=self.column,
                 fix="Give one value an item.",
             )
-        rows, values = np.repeat(np.arange(len(own)), sizes), pc.list_flatten(others)
-        if values.null_count:
+        rows = found.rows
+        if found.is_missing.any():
             raise DataError(
                 "a value is missing",
                 file=file,
-                row=int(rows[pc.index(pc.is_null(values), True).as_py()]),
+                row=int(rows[found.is_missing.argmax()]),
                 column=self.column,
                 fix="Give one value an item.",
             )
+        values = found.values.filter(pa.array(~found.is_last))
         try:
             times = times_in(values, column=self.column, file=file, date_formats=self.date_formats)
         except DataError as error:
-            raise error.moved(row=int(rows[error.row]) if error.row is not None else None) from error
-        order = np.lexsort((times, rows))
+            raise error.moved(row=_row_of(error, rows[~found.is_last])) from error
+        order = np.lexsort((_with_the_last(times, found.is_last), rows))
         if (order == np.arange(len(order))).all():
             return table
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
         items_in_order = pc.list_flatten(own).take(pa.array(order))
-        lists = pa.LargeListArray.from_arrays(pa.array(offsets), items_in_order)
+        lists = pa.LargeListArray.from_arrays(pa.array(offsets_of(_sizes(own))), items_in_order)
         if own.null_count:
             lists = pc.if_else(pc.is_valid(own), lists, None)
         number = table.column_names.index(items)
         return table.set_column(number, pa.field(items, lists.type), lists)
+
+    def _blanks(self, cells: Any) -> NDArray[np.bool_]:
+        """Return which of some items is the blank."""
+        cells = decoded(cells)
+        if self.blank is None or not is_text(cells.type):
+            return np.zeros(len(cells), np.bool_)
+        return np.asarray(pc.fill_null(pc.equal(pc.utf8_trim_whitespace(cells), self.blank), False), np.bool_)
+
+    def _beside(self, own: pa.Array, others: pa.Array) -> "_TimesBeside":
+        """Return the times of items, of lists of both; a list may lack those of blanks at its end."""
+        sizes, wanted = _sizes(others), _sizes(own)
+        rows, places = np.repeat(np.arange(len(own)), wanted), places_of(wanted)
+        is_blank = self._blanks(pc.list_flatten(own))
+        named = np.flatnonzero(~is_blank)
+        num_needed = np.zeros(len(own), np.int64)
+        num_needed[rows[named]] = places[named] + 1  # the last one stays
+        is_wrong = (sizes > wanted) | (sizes < num_needed)
+        is_there = places < sizes[rows]
+        index = offsets_of(sizes)[rows] + places
+        values = pc.list_flatten(others).take(pa.array(index, mask=~is_there))
+        is_absent = _without_value(values) & ~is_wrong[rows]
+        return _TimesBeside(rows, values, is_wrong, is_absent & ~is_blank, is_absent & is_blank)
+
+
+class _TimesBeside(NamedTuple):
+    """The times of the items of lists, flat.
+
+    ``rows``: the row of each item; ``values``: its time; ``is_wrong``: the rows with too many times, or too few;
+    ``is_missing``: the items that lack a time; ``is_last``: the blanks that have none.
+    """
+
+    rows: NDArray[np.int64]
+    values: pa.Array
+    is_wrong: NDArray[np.bool_]
+    is_missing: NDArray[np.bool_]
+    is_last: NDArray[np.bool_]
+
+
+def _sizes(lists: pa.Array) -> NDArray[np.int64]:
+    """Return the length of each list, 0 of a missing one."""
+    return pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+
+
+def _without_value(cells: Any) -> NDArray[np.bool_]:
+    return np.asarray(without_value(decoded(cells)), np.bool_)
+
+
+def _with_the_last(times: NDArray[Any] | None, is_last: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return places by which values with a time stand in its order, and those without one behind all of them."""
+    places = np.full(len(is_last), len(is_last))
+    if times is not None:
+        places[~is_last] = np.unique(times, return_inverse=True)[1]
+    return places
+
+
+def _row_of(error: DataError, rows: NDArray[np.int64]) -> int | None:
+    """Return the row in which the value stands that an error names by its place."""
+    return int(rows[error.row]) if error.row is not None else None

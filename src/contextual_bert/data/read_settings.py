@@ -25,8 +25,8 @@ class ReadSettings:
             another of ``,;|`` and tab where the header has that one alone.
         on_bad_row: a broken row is an "error", or is left out ("drop") and counted. Broken are: another number of
             cells than the header, a line that is no JSON object, a value of another kind than most of its column, a
-            missing or empty item of a set, an empty cell where a group, a customer, a time, a text or a label is
-            needed.
+            missing or empty item of a set, an item without its time where times give the order, an empty cell where a
+            group, a customer, a time, a text or a label is needed.
         date_formats: how dates are written that are not ISO 8601, as "%d/%m/%Y %H:%M:%S". A column is read by the
             first format that fits each of its cells.
         decimal: the mark before the decimals of numbers in text, "." or ",". Marks between groups of three digits are

@@ -4,7 +4,7 @@ A faulty row is named with its file, place and column; none is dropped or repair
 column holds the items, nor what a context is.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
+from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, without_value, without_views
 from contextual_bert.context.dates import with_written_digits
@@ -74,7 +75,12 @@ def read_table(
 
 
 def without_gaps(
-    table: pa.Table, columns: Sequence[str], settings: ReadSettings, *, file: str | None = None
+    table: pa.Table,
+    columns: Sequence[str],
+    settings: ReadSettings,
+    *,
+    file: str | None = None,
+    faults: Mapping[str, NDArray[np.bool_]] | None = None,
 ) -> pa.Table:
     """The rows with a value in each of these columns, where broken rows are dropped; notes say how many were left out.
 
@@ -83,6 +89,7 @@ def without_gaps(
         columns: those that it lacks are passed over.
         settings: where broken rows are errors, the table comes back as it is.
         file: path of the table; errors then go on to name its rows.
+        faults: reason -> the rows (a mask) that are broken for it, beside those.
 
     Raises:
         DataError: no row is left.
@@ -96,12 +103,15 @@ def without_gaps(
         return table
     is_left = np.ones(table.num_rows, dtype=np.bool_)
     counts = dict[str, int]()
-    for name in dict.fromkeys(columns):
-        if name in table.column_names:
-            is_empty = is_left & np.asarray(without_value(decoded(table.column(name))), np.bool_)
-            if is_empty.any():
-                counts[f"without a value of {name!r}"] = int(is_empty.sum())
-                is_left &= ~is_empty
+    named = [name for name in dict.fromkeys(columns) if name in table.column_names]
+    empty = {
+        f"without a value of {name!r}": np.asarray(without_value(decoded(table.column(name))), np.bool_)
+        for name in named
+    }
+    for reason, is_broken in {**empty, **(faults or {})}.items():
+        if (is_left & is_broken).any():
+            counts[reason] = int((is_left & is_broken).sum())
+            is_left &= ~is_broken
     if file is not None:
         rows_are_left(file, np.flatnonzero(is_left).tolist() if counts else None)
     if not counts:
@@ -110,7 +120,7 @@ def without_gaps(
         raise DataError(
             "each row is left out as broken",
             file=file,
-            column=next(name for name in columns if name in table.column_names),
+            column=next(iter(named), None),
             fix="Fill in the cells, or name another column.",
         )
     notes = reading_notes(table)

@@ -307,7 +307,7 @@ def read_data(
         DataError, UnknownNameError: a fault of a file, as ``read_table``, ``read_parts`` and ``group_rows`` say.
     """
 
-    notes = list[ReadingNotes]()
+    notes, order = list[ReadingNotes](), _order_of(recipe)
 
     def read(each: Any) -> pa.Table:
         found = read_table(
@@ -317,7 +317,9 @@ def read_data(
             settings=recipe.reading,
         )
         file = each if isinstance(each, str) else recipe.data
-        found = without_gaps(found, recipe.complete_columns, recipe.reading, file=file)
+        is_grouped = bool(recipe.task.grouping)
+        faults = order.faults(found, items=recipe.set_task.items, is_grouped=is_grouped) if order else None
+        found = without_gaps(found, recipe.complete_columns, recipe.reading, file=file, faults=faults)
         notes.append(reading_notes(found))
         if recipe.task.tag_columns is None:
             return found
@@ -330,7 +332,6 @@ def read_data(
         parts = parts._replace(table=joined_notes(parts.files, notes).noted(parts.table))
     if recipe.schema is None:
         _check_date_formats(parts.table, recipe)
-    order = _order_of(recipe)
     if not recipe.task.grouping:
         with in_its_file(parts.files, parts.sizes):
             table = order.in_lists(parts.table, items=recipe.set_task.items, file=recipe.data) if order else parts.table

@@ -61,9 +61,43 @@ def test_rows_of_a_group_are_sorted() -> None:
     assert [row["what"] for row in plain] != [row["what"] for row in found]
 
 
+def test_a_blank_without_a_time_stands_behind_all_others() -> None:
+    order = ItemOrder("at", blank="[MASK]")
+    lists = pa.table(
+        {
+            "items": [["b", "a", "[MASK]"], ["[MASK]", "d", "c"], ["[MASK]", "e"], ["[MASK]"], [], None],
+            "at": [
+                ["2024-01-02", "2024-01-01"],
+                [None, "2024-01-02", "2024-01-01"],
+                ["2024-01-01"] * 2,
+                None,
+                [],
+                None,
+            ],
+        }
+    )
+    wanted = [["a", "b", "[MASK]"], ["c", "d", "[MASK]"], ["[MASK]", "e"], ["[MASK]"], [], None]
+    assert order.in_lists(lists, items="items")["items"].to_pylist() == wanted
+    assert not any(found.any() for found in order.faults(lists, items="items", is_grouped=False).values())
+    with pytest.raises(DataError, match="has 2 values, and 'items' has 3 items"):
+        ItemOrder("at").in_lists(lists, items="items")
+    with pytest.raises(DataError, match="has 1 values, and 'items' has 2 items"):  # whose time is it?
+        order.in_lists(pa.table({"items": [["[MASK]", "a"]], "at": [[1]]}), items="items")
+    rows = pa.table({"who": ["x"] * 3, "what": ["[MASK]", "b", "a"], "at": [None, 2, 1]})
+    found = group_rows(rows, ["who"], items=OrderedItems("what", order)).table
+    assert found["what"].to_pylist() == [["a", "b", "[MASK]"]]
+    only = pa.table({"who": ["x"], "what": ["[MASK]"], "at": pa.array([None], pa.int64())})
+    assert group_rows(only, ["who"], items=OrderedItems("what", order)).table["what"].to_pylist() == [["[MASK]"]]
+    with pytest.raises(DataError, match="row 3, column 'at': 'soon' is not a time"):
+        told = pa.array([None, "2024-01-01", "soon"])
+        group_rows(rows.set_column(2, "at", told), ["who"], items=OrderedItems("what", order))
+
+
 @pytest.mark.parametrize(
     ("at", "row", "told"),
     [
+        ([[1.0, 2.0], [1.0, float("nan")]], 1, "a value is missing"),
+        ([["2024-01-01", "2024-01-02"], ["2024-01-02", " "]], 1, "a value is missing"),
         ([[1, 2], [1]], 1, "has 1 values, and 'items' has 2 items"),
         ([[1, 2], [None, 2]], 1, "a value is missing"),
         ([["2024-01-01", "2024-01-02"], ["soon", "2024-01-02"]], 1, "'soon' is not a time"),

@@ -78,6 +78,32 @@ def test_lists_are_put_in_order_beside_lists_of_times(tmp_path: Path) -> None:
         complete_table(pipeline, table, tmp_path / "own", settings=in_order)
 
 
+def test_a_written_blank_needs_no_time(tmp_path: Path) -> None:
+    pipeline = pipeline_of(items="items", order="at")
+    table = pa.table({"items": [["hat", "coat", "[MASK]"], ["[MASK]", "bag"]], "at": [[2, 1], [None, 1]]})
+    for number, on_bad_row in enumerate(("error", "drop")):
+        settings = BulkSettings(top_k=5, reading=ReadSettings(on_bad_row=on_bad_row))
+        complete_table(pipeline, table, tmp_path / str(number), settings=settings)
+        assert rows_of(tmp_path, str(number)) == answers_of(pipeline, ["coat", "hat"], ["bag"])
+    rows = pa.table({"who": ["x", "y", "x"], "items": ["hat", "[MASK]", "[MASK]"], "at": [1, None, None]})
+    settings = BulkSettings(top_k=5, group_by=["who"], reading=ReadSettings(on_bad_row="drop"))
+    complete_table(pipeline, rows, tmp_path / "rows", settings=settings)
+    assert rows_of(tmp_path, "rows") == answers_of(pipeline, ["hat"], [])
+
+
+def test_rows_with_broken_lists_of_times_are_left_out(tmp_path: Path) -> None:
+    pipeline = pipeline_of(items="items", order="at")
+    lists = [["hat", "coat"], ["hat", "coat"], ["hat", "bag"], ["hat", "bag"]]
+    table = pa.table({"items": lists, "at": [[1], [2, 1], [None, 1], [1, 2]]})
+    with pytest.raises(DataError, match="row 1, column 'at'"):
+        complete_table(pipeline, table, tmp_path / "none", settings=BulkSettings(top_k=5))
+    settings = BulkSettings(top_k=5, reading=ReadSettings(on_bad_row="drop"))
+    report = complete_table(pipeline, table, tmp_path / "out", settings=settings)
+    assert rows_of(tmp_path, "out") == answers_of(pipeline, ["coat", "hat"], ["hat", "bag"])
+    assert read_table(tmp_path / "out" / "part-00000.parquet")["row"].to_pylist() == [1, 3]
+    assert any("left out as broken: 1 with another number of values of 'at'" in line for line in report.lines())
+
+
 def test_long_sequences_are_counted(tmp_path: Path) -> None:
     pipeline = pipeline_of(items="items", order="items")
     table = pa.table({"items": [["bag", "coat", "hat", "belt"], ["hat", "coat", "bag", "[MASK]"]]})

@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 from typer.testing import CliRunner
 
-from contextual_bert.data import SetPolicy
+from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.evaluation import Report, SetPredictions
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
@@ -312,6 +312,19 @@ def test_a_list_of_another_length_is_an_error(path: Path, tmp_path: Path) -> Non
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "short.parquet")
     with pytest.raises(DataError, match="and 'items' has"):
         prepare(recipe_for(tmp_path / "short.parquet"))
+    rows[7]["at"] = [None, *rows[7]["at"][1:]]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "short.parquet")
+    dropping = recipe_for(tmp_path / "short.parquet", reading=ReadSettings(on_bad_row="drop"))
+    ready = prepare(dropping)
+    assert len(ready.datasets["train"]) == 238
+    told = "1 with another number of values of 'at' than of items, 1 with a missing value of 'at'"
+    assert any(told in line for line in ready.lines())
+    with pytest.raises(DataError, match="row 12, column 'at'"):  # of the file, though rows before it were left out
+        for row in rows:
+            row["at"] = ["2024-01-01" if time is not None else None for time in row["at"]]
+        rows[11]["at"][0] = "soon"
+        parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "short.parquet")
+        prepare(dropping)
 
 
 def test_inspect_finds_the_times_of_items(path: Path, tmp_path: Path) -> None:

@@ -130,8 +130,10 @@ class ShardPlan:
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
         self.file = str(source) if isinstance(source, str | Path) else None
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
-        complete = (*settings.group_by, *_time_columns(settings, pipeline))
-        table = without_gaps(table, complete, settings.reading, file=self.file)
+        order, order_lines = item_order(table, pipeline, settings)
+        is_grouped = bool(settings.group_by)
+        faults = order.faults(table, items=settings.items, is_grouped=is_grouped) if order is not None else None
+        table = without_gaps(table, settings.group_by, settings.reading, file=self.file, faults=faults)
         read = reread_context(table, pipeline.processor.schema, settings.reading)
         table = with_spelt(read, table, settings.keep)
         notes, own_rows = reading_lines(table), rows_of_file(table)
@@ -139,7 +141,6 @@ class ShardPlan:
         notes += absent
         for name in settings.keep:
             checked_column(table, name, file=self.file)
-        order, order_lines = item_order(table, pipeline, settings)
         self.groups = grouped(table, pipeline, settings, order, file=self.file) if settings.group_by else None
         if self.groups is not None:
             table = self.groups.table
@@ -277,7 +278,7 @@ def item_order(
     if settings.order is not None:
         if not pipeline.model.config.has_position_embeddings:
             raise no_order(settings.order)
-        return ItemOrder(settings.order, settings.reading.date_formats), []
+        return ItemOrder(settings.order, settings.reading.date_formats, MASK), []
     if own is None or own == pipeline.sets.items or own == settings.items:
         return None, []
     column = table.column(own) if own in table.column_names else None
@@ -287,14 +288,7 @@ def item_order(
             f"items are read in the order in which they stand: the run put them in order by {own!r}, and the table has "
             f"no such {kind}"
         ]
-    return ItemOrder(own, settings.reading.date_formats), [f"items put in order by {own!r}, as in training"]
-
-
-def _time_columns(settings: BulkSettings, pipeline: BaseCompletionPipeline) -> tuple[str, ...]:
-    """Return the column that has a time a row, where rows are grouped in the order of one."""
-    column = settings.order or pipeline.sets.order
-    is_read = column is not None and settings.group_by and column not in (settings.items, pipeline.sets.items)
-    return (str(column),) if is_read else ()
+    return ItemOrder(own, settings.reading.date_formats, MASK), [f"items put in order by {own!r}, as in training"]
 
 
 def grouped(
