@@ -237,7 +237,7 @@ def use_of(recipe: "Recipe", directory: Path) -> list[str]:
 
 
 def example_context(recipe: "Recipe", *, item: str | None = None) -> list[str]:
-    """Return an example of --context for a finished run, of values that it reads; empty where it has no context.
+    """Return an example of --context for a finished run, of values that it reads; empty where it reads no context.
 
     Args:
         recipe: of the run.
@@ -245,15 +245,17 @@ def example_context(recipe: "Recipe", *, item: str | None = None) -> list[str]:
     """
     from contextual_bert.context import ContextSchema
     from contextual_bert.json_text import json_text
+    from contextual_bert.runs.model_factory import has_context
 
-    schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
+    if recipe.schema is None or not has_context(recipe):
+        return []
     values: dict[str, Any] = {}
-    for feature in schema.features if schema is not None else ():
+    for feature in ContextSchema.from_dict(dict(recipe.schema)).features:
         is_told = feature.shares_items and item is not None and not feature.sensitive
         value = [[item]] if is_told else feature.example
         if value is not None and not feature.silenced and len(values) < _NUM_EXAMPLES:
             values[feature.name] = value
-    return ["--context", json_text(values, ensure_ascii=False)] if schema is not None else []
+    return ["--context", json_text(values, ensure_ascii=False)]
 
 
 def has_sensitive_history(recipe: "Recipe") -> bool:

@@ -178,3 +178,5 @@ def test_the_context_of_the_next_command_has_what_the_run_reads() -> None:
     assert example_context(recipe.changed(schema=schema.to_dict())) == ["--context", '{"sex": "f", "day": "mo"}']
     silenced = schema.with_silenced(["sex"])
     assert example_context(recipe.changed(schema=silenced.to_dict())) == ["--context", '{"day": "mo"}']
+    for name in ("none", "popularity"):
+        assert example_context(recipe.changed(schema=schema.to_dict(), conditioning=name)) == []
