@@ -20,6 +20,7 @@ from contextual_bert.context.kinds.history import read_histories
 from contextual_bert.data.checked_columns import checked_column, flatten_items
 from contextual_bert.data.column_codes import codes_of, elements_as_text, is_identifier, shuffled
 from contextual_bert.data.hashing import hash_counters, hash_strings
+from contextual_bert.data.parts_in_time import column_of_parts_in_time
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.set_columns import SetItems, what_it_follows
 from contextual_bert.data.sets import SetTable
@@ -224,6 +225,14 @@ def same_customer(
         "column": "if the parts were to be by customer, mend them; else the score is for known customers",
         "file": "if the parts were to be by customer, mend them; else the score is for known customers",
     }.get(by, "split by customer instead")
+    in_time = by == "time"
+    if by in ("column", "file"):
+        is_shared = shared[codes] & (parts < len(PARTS))
+        column = column_of_parts_in_time(table.filter(pa.array(is_shared)), codes[is_shared], parts[is_shared])
+        if column is not None:
+            in_time = True
+            advice = f"expected where the parts of each follow each other in time, as by {column!r} here: the score is "
+            advice += "for known customers"
     number = int(shared.sum())
     message = (
         f"{number:,} of {counted(len(present), 'customer')} (column {customer!r}) {agreeing('are', number)} in more "
@@ -232,7 +241,7 @@ def same_customer(
     return [
         Fault(
             "same_customer",
-            "warning" if by == "time" else "leak",
+            "warning" if in_time else "leak",
             message,
             int(shared.sum()),
             first_rows(rows, shared[codes]),

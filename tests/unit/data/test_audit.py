@@ -4,7 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from contextual_bert.data import SetPolicy, Split, audit, read_sets, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data import (
+    SetPolicy,
+    Split,
+    audit,
+    read_sets,
+    split_by_column,
+    split_by_customer,
+    split_by_row,
+    split_by_time,
+)
 from contextual_bert.data.column_codes import codes_of, elements_as_text
 
 
@@ -92,6 +101,26 @@ def test_a_customer_in_two_parts_is_found_and_unchecked_is_said() -> None:
     assert (fault.kind, fault.severity) == ("same_customer", "warning")
     sets = read_sets(table, items="items", policy=SetPolicy())
     assert "NOT checked" in audit(by_row, sets).lines()[0]
+
+
+@pytest.mark.parametrize("kind", ["dates", "lists", "amounts"])
+def test_customers_whose_parts_follow_in_time_are_no_leak(kind: str) -> None:
+    who = np.repeat(np.arange(40), 4)
+    part = np.tile(["train", "train", "validation", "test"], 40)
+    items = [[f"i{number % 50}", f"j{number % 30}"] for number in range(160)]
+    days = np.tile(np.arange(4), 40) + 1
+    times = {
+        "dates": [f"2024-01-{day:02}" for day in days],
+        "lists": [[day, day + 1] for day in days.tolist()],
+        "amounts": np.random.default_rng(0).integers(0, 9, 160),
+    }[kind]
+    order = np.random.default_rng(1).permutation(160)
+    columns = {"who": who, "items": items, "age": who % 7, "when": times, "part": part}
+    table = pa.table(columns).take(pa.array(order))
+    found = audit_of(table, split_by_column(table, "part"))
+    [fault] = [fault for fault in found.faults if fault.kind == "same_customer"]
+    assert fault.severity == ("leak" if kind == "amounts" else "warning")
+    assert ("follow each other in time, as by 'when'" in fault.message) == (kind != "amounts")
 
 
 ITEMS = TABLE.column("items").to_pylist()
