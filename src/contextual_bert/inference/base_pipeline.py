@@ -199,7 +199,7 @@ class BaseCompletionPipeline(ABC):
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """Return the permitted items of each blank of the query."""
-        check_set(request, self.model.config, row=row, is_cut=True)
+        check_set(request, self.model.config, row=row)
         check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
             return permitted_items(self.asked(request), request.settings)

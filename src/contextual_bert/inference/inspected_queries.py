@@ -4,7 +4,7 @@ A task names the class for its models. It knows no run and no page.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,7 +15,15 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.candidates import exclude, excluded_ids
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import QueryError
-from contextual_bert.inference.queries import MASK, check_query, check_set, in_queries, read_request
+from contextual_bert.inference.queries import (
+    MASK,
+    check_query,
+    check_set,
+    cut_notes,
+    in_queries,
+    newest_of,
+    read_request,
+)
 from contextual_bert.inference.texts.answer_spans import log_shares
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, encode_questions
 from contextual_bert.inference.texts.encode_texts import encode_texts
@@ -189,6 +197,8 @@ class InspectedNext(InspectedText):
 class InspectedBlanks(InspectedText):
     """A text with [MASK] where a token is hidden."""
 
+    not_read: Sequence[int] = ()  # ids of items that stand before those that are read
+
     def shares(self, outputs: Any) -> dict[str, Tensor]:
         config, ids = self.model.config, self.inputs["input_ids"]
         mask = config.mask_token_id
@@ -196,7 +206,8 @@ class InspectedBlanks(InspectedText):
         logits = outputs.logits.float().cpu()
         logits = logits[0, blanks] if logits.ndim == 3 else logits  # of all positions where it began as a checkpoint
         over = "candidates" if config.softmax_over == "candidates" else "items"  # as CompletionPipeline
-        excluded = excluded_ids(over, ids, blanks, reserved=config.reserved_token_ids)
+        reserved = (*config.reserved_token_ids, *(self.not_read if over == "candidates" else ()))
+        excluded = excluded_ids(over, ids, blanks, reserved=reserved)
         found = exclude(logits, excluded).softmax(dim=-1)
         return {f"[MASK] at {place + 1}": share for place, share in zip(blanks.tolist(), found, strict=True)}
 
@@ -219,7 +230,11 @@ class InspectedSet(InspectedBlanks):
         unknown = [item for item in request.items if item != MASK and vocabulary.id_of_value(item) is None]
         if unknown:
             self.notes.append(f"Items that the model never saw, read as [UNK]: {', '.join(unknown)}.")
-        return self.processor.encode_items([request.items])
+        self.notes += cut_notes(request, self.model.config)
+        read = newest_of(request.items, self.model.config)
+        before = request.items[: len(request.items) - len(read)]
+        self.not_read = [index for item in before if (index := vocabulary.id_of_value(item)) is not None]
+        return self.processor.encode_items([read])
 
     def name_of(self, token: int) -> str:
         return str(self.processor.items.value_of(token))

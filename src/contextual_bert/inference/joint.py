@@ -133,7 +133,7 @@ class JointSearch:
 
         Args:
             logits: gives (masked, vocabulary) for a batch of inputs.
-            inputs: of the set, as a batch of one.
+            inputs: of the set, or of the items of a long sequence that are read, as a batch of one.
             request: the query as it was read.
             asked, permitted: its constraints.
             has_order: the model tells the same items in another order apart.
@@ -147,7 +147,7 @@ class JointSearch:
             logits,
             inputs,
             mask_id=blanks.mask_id,
-            num_reserved=len(asked.vocabulary.reserved),
+            reserved=(*range(len(asked.vocabulary.reserved)), *_not_read(inputs, asked)),
             batch_size=self.batch_size,
             can_repeat=asked.can_repeat,
         )
@@ -196,6 +196,13 @@ class JointSearch:
         scores = chain_scores(conditionals, blanks, visited)
         order = np.argsort(-scores, kind="stable")
         return Found(visited[order], scores[order])
+
+
+def _not_read(inputs: Mapping[str, Any], asked: ConstraintInput) -> list[int]:
+    """Return the ids of items that stand before those that are read, where none is proposed again."""
+    num_before = len(asked.items) - inputs["input_ids"].shape[1]
+    found = [asked.vocabulary.id_of_value(item) for item in asked.items[:num_before]]
+    return [] if asked.can_repeat else [index for index in found if index is not None]
 
 
 def _nothing(blanks: Blanks) -> Found:

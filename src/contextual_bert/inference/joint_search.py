@@ -4,7 +4,7 @@ It knows ids, masks and a function that gives logits; no names and no answers. P
 whole batches. Not in the paper.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -70,7 +70,7 @@ class Conditionals:
         logits: gives (asked, vocabulary) for a batch of inputs; its ``logits_at`` (batch, length) says what is asked.
         inputs: of the one set that is completed, with all its blanks open.
         mask_id: of ``[MASK]``.
-        num_reserved: how many ids at the beginning are no items.
+        reserved: ids that are no items, or none that can be asked for.
         can_repeat: whether an item that the set shows has a probability.
         batch_size: partial sets a forward pass of the machine.
 
@@ -83,12 +83,12 @@ class Conditionals:
         inputs: Mapping[str, Any],
         *,
         mask_id: int,
-        num_reserved: int,
+        reserved: Sequence[int],
         batch_size: int,
         can_repeat: bool = True,
     ) -> None:
         self.logits, self.inputs = logits, inputs
-        self.mask_id, self.batch_size, self.reserved = mask_id, batch_size, range(num_reserved)
+        self.mask_id, self.batch_size, self.reserved = mask_id, batch_size, reserved
         self.softmax_over: SoftmaxOver = "items" if can_repeat else "candidates"
         self.positions = (inputs["input_ids"][0] == mask_id).nonzero()[:, 0]
         self.num_forward_passes = 0

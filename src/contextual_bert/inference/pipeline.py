@@ -26,7 +26,14 @@ from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.item_updates import with_new_items
 from contextual_bert.inference.joint import JointSearch
-from contextual_bert.inference.queries import Request, check_queries, check_set, encode_contexts, read_request
+from contextual_bert.inference.queries import (
+    Request,
+    check_queries,
+    check_set,
+    encode_contexts,
+    newest_of,
+    read_request,
+)
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import RUN_FILES, check_holds_model, check_run, holds_baseline, trained_sets
 from contextual_bert.inference.verdicts import FieldVerdicts
@@ -152,7 +159,7 @@ class CompletionPipeline(BaseCompletionPipeline):
         about = ContextNotes(context, self.processor.schema, self.model)
         for row, request in enumerate(requests):
             check_set(request, self.model.config, row=row)
-            inputs: dict[str, Any] = self.processor.encode_items([request.items])
+            inputs: dict[str, Any] = self.processor.encode_items([newest_of(request.items, self.model.config)])
             if context is not None:
                 inputs["context"] = context.rows(slice(row, row + 1))
             asked = self.asked(request)

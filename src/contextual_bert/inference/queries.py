@@ -172,14 +172,15 @@ def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str,
     return given
 
 
-def check_set(request: Request, config: "ContextualBertConfig", *, row: int, is_cut: bool = False) -> None:
-    """Refuse a set that the model cannot read: blanks where it tells what comes next, or more items than positions.
+def check_set(request: Request, config: "ContextualBertConfig", *, row: int) -> None:
+    """Refuse a set that the model cannot read: blanks where it tells what comes next, or too many items behind one.
+
+    Of a long sequence the newest items are read, see ``newest_of``.
 
     Args:
         request: the query.
         config: of the model; one without positions reads sets of any length.
         row: number of the query, for messages.
-        is_cut: whether of a long sequence the newest items are read, see ``newest_of``.
 
     Raises:
         DataError: the set, with what is wrong.
@@ -193,13 +194,13 @@ def check_set(request: Request, config: "ContextualBertConfig", *, row: int, is_
             location=(row, key),
             fix=f"Give the items in their order, with one {MASK} behind the last, or with none.",
         )
-    read = newest_of(request.items, config) if is_cut else request.items
+    read = newest_of(request.items, config)
     if config.has_position_embeddings and len(read) > config.max_position_embeddings:
         raise QueryError(
             f"the set has {len(request.items)} items, blanks included, and the model reads at most "
             f"{config.max_position_embeddings}",
             location=(row, "items"),
-            fix=f"Give a shorter set, or the {MASK} among its last items." if is_cut else "Give a shorter set.",
+            fix=f"Give a shorter set, or the {MASK} among its last items.",
         )
 
 

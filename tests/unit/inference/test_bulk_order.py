@@ -5,10 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import torch
 
 from contextual_bert.data import ReadSettings, read_table
 from contextual_bert.errors import ConfigurationError, DataError, QueryError, UnknownNameError
 from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
+from contextual_bert.inference.inspected_queries import InspectedSet
 from contextual_bert.inference.saved_files import TrainedSets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
@@ -18,9 +20,10 @@ SIZES: dict[str, Any] = {
 ITEMS = ["coat", "hat", "bag", "belt", "scarf"]
 
 
-def pipeline_of(*, predicts_next: bool = True, **sets: Any) -> CompletionPipeline:
+def pipeline_of(*, predicts_next: bool = True, softmax_over: str = "items", **sets: Any) -> CompletionPipeline:
     """A model that reads three items before the next one, of a run that read its sets so."""
-    fields = {"has_position_embeddings": True, "predicts_next": predicts_next, "max_position_embeddings": 4}
+    fields: dict[str, Any] = {"softmax_over": softmax_over}
+    fields |= {"has_position_embeddings": True, "predicts_next": predicts_next, "max_position_embeddings": 4}
     processor = ContextualBertProcessor.from_items(ITEMS)
     config = ContextualBertConfig(vocab_size=len(processor.items), initializer_range=1.0, **SIZES, **fields)
     pipeline = CompletionPipeline(ContextualBertForMaskedLM(config).eval(), processor)
@@ -122,8 +125,33 @@ def test_both_sides_of_long_sequences_are_read_from_their_end(tmp_path: Path) ->
     assert "Read: the newest 3 of 4 items; none is proposed again." in gap["notes"]
     complete_table(pipeline, pa.table({"items": [long]}), tmp_path / "out", settings=BulkSettings(top_k=5))
     assert rows_of(tmp_path, "out") == answers_of(pipeline, long)
-    with pytest.raises(QueryError, match=r"5 items, blanks included, and the model reads at most 4.*among its last"):
-        pipeline({"items": ["[MASK]", *long]})
+    for ask in (pipeline, pipeline.complete_jointly):
+        with pytest.raises(
+            QueryError, match=r"5 items, blanks included, and the model reads at most 4.*among its last"
+        ):
+            ask({"items": ["[MASK]", *long]})
+
+
+@pytest.mark.parametrize("predicts_next", [True, False])
+def test_what_is_read_of_a_long_sequence_is_the_same_however_it_is_asked(predicts_next: bool) -> None:
+    pipeline = pipeline_of(items="items", order="items", predicts_next=predicts_next, softmax_over="candidates")
+    note = "Read: the newest 3 of 4 items; none is proposed again."
+    query = {"items": ["bag", "coat", "hat", "belt"]}
+    jointly: Any = pipeline.complete_jointly(query)
+    [only] = jointly["completions"]
+    assert only["filled"] == ["scarf"]
+    assert only["log_probability"] == pytest.approx(0, abs=1e-6)
+    assert note in jointly["notes"]
+    asked = InspectedSet(pipeline.model, pipeline.processor, query, room=9)
+    assert asked.tokens == ("coat", "hat", "belt", "[MASK]")
+    assert note in asked.notes
+    with torch.inference_mode():
+        [share] = asked.shares(pipeline.model(**asked.inputs)).values()
+    assert share[pipeline.processor.items.id_of_value("scarf")] == pytest.approx(1)
+    if not predicts_next:
+        two: Any = pipeline.complete_jointly({"items": ["bag", "coat", "hat", "[MASK]", "[MASK]"]})
+        assert [sorted(each["filled"]) for each in two["completions"]] == [["belt", "scarf"]]
+        assert two["excluded_probability"] == pytest.approx(0, abs=1e-6)
 
 
 def test_faults_of_the_order_are_named(tmp_path: Path) -> None:

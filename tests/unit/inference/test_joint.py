@@ -452,7 +452,7 @@ def test_conditionals_of_any_blank() -> None:
     """With positions, or all blanks of a set would be alike."""
     pipeline, items = made(has_positions=True), ["[MASK]", "tote", "[MASK]", "[MASK]"]
     inputs: Any = pipeline.processor(items=[items], context=[CONTEXT])
-    conditionals = Conditionals(pipeline.logits, inputs, mask_id=1, num_reserved=3, batch_size=2)
+    conditionals = Conditionals(pipeline.logits, inputs, mask_id=1, reserved=range(3), batch_size=2)
     names = ("parka", "beret", "boots")
     filled = np.array([[ITEMS.index(item) + 3, 1, 1] for item in names])
     found = conditionals.of(filled, 2, np.array([ITEMS.index("clutch") + 3] * 3))
@@ -472,7 +472,7 @@ def test_the_model_is_asked_for_the_one_blank_that_is_filled() -> None:
         num_rows.append(len(logits := pipeline.logits(given)))
         return logits
 
-    conditionals = Conditionals(counted, inputs, mask_id=1, num_reserved=3, batch_size=2)
+    conditionals = Conditionals(counted, inputs, mask_id=1, reserved=range(3), batch_size=2)
     found = [each for _, each in conditionals.batches(np.full((3, 3), 1), 1)]
     assert num_rows == [2, 1]
     assert torch.cat(found).exp().sum(dim=1).tolist() == pytest.approx([1, 1, 1])
