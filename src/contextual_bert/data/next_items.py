@@ -78,13 +78,18 @@ def _pieces(
     )
 
 
-def with_shuffled_items(dataset: SequenceDataset, *, number: int, seed: int) -> SequenceDataset:
+def with_shuffled_items(
+    dataset: SequenceDataset, *, number: int, seed: int, longest: int | None = None
+) -> SequenceDataset:
     """Return the sequences with the items before the last in another order, that of a hash.
+
+    Of a long sequence only the order of the items that are read changes: they stay the same items.
 
     Args:
         dataset: the sequences.
         number: of the order, where several are drawn.
         seed: of the hash.
+        longest: items that are read, the last one among them. None: all.
 
     Example:
         >>> found = with_shuffled_items(SequenceDataset([5, 6, 7, 8], [0, 4], context={}), number=1, seed=0)
@@ -95,6 +100,8 @@ def with_shuffled_items(dataset: SequenceDataset, *, number: int, seed: int) -> 
     rows, places = np.repeat(np.arange(len(sizes)), sizes), places_of(sizes)
     keys = hash_counters(seed, number, np.repeat(dataset.example_ids.numpy(), sizes), places) >> np.uint64(1)
     keys[dataset.offsets.numpy()[1:] - 1] = np.uint64(2**64 - 1)
+    if longest is not None:
+        keys[places < np.repeat(sizes - longest, sizes)] = 0  # equal keys keep their order
     order = np.lexsort((keys, rows))
     parts = dataset.parts()
     parts["input_ids"] = dataset.input_ids[torch.from_numpy(order)]

@@ -33,6 +33,7 @@ from contextual_bert.runs.evaluation import load_evaluation
 from contextual_bert.runs.evaluator import Evaluator, Progress
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.run_directory import FinishedRun, finished_run
+from contextual_bert.runs.sequences import positions_of
 from contextual_bert.runs.shifts import constant_features
 
 _TAKE_AWAY = ", or call each feature missing (--replace missing, in Python ablate_features)"
@@ -199,7 +200,7 @@ def _importance(
         for number in range(how.num):
             num_done += 1
             if members == further:
-                exchanged = with_shuffled_items(dataset, number=number, seed=how.seed)
+                exchanged = with_shuffled_items(dataset, number=number, seed=how.seed, longest=positions_of(data.model))
             elif how.by == "missing":
                 exchanged = dataset.with_context({**dataset.context, **{each: nothing[each] for each in members}})
             else:

@@ -110,6 +110,12 @@ def _positions_of_start(recipe: Recipe) -> int | None:
         return None
 
 
+def positions_of(model: object) -> int | None:
+    """Return how many items of a sequence a model or baseline reads; None: all, for it knows no positions."""
+    config: Any = getattr(model, "config", None)
+    return config.max_position_embeddings if getattr(config, "has_position_embeddings", False) else None
+
+
 def order_fields(recipe: Recipe, datasets: "Mapping[str, SequenceDataset]") -> dict[str, Any]:
     """Return the fields of a new model's config that follow from the order of the items; none where there is none."""
     longest = longest_read(recipe, datasets)

@@ -6,7 +6,7 @@ import torch
 
 from contextual_bert.data import LastPosition, MaskingCollator, NextItemCollator, SequenceDataset
 from contextual_bert.data.dataset import IGNORED_LABEL
-from contextual_bert.data.next_items import in_pieces, newest_items
+from contextual_bert.data.next_items import in_pieces, newest_items, with_shuffled_items
 from contextual_bert.data.ragged import offsets_of
 
 SIZES = np.array([7, 1, 3, 12, 4])
@@ -45,6 +45,20 @@ def test_pieces_are_the_sequences_counted_from_their_ends(longest: int) -> None:
 def test_of_long_sequences_the_newest_items_are_read() -> None:
     assert rows_of(newest_items(sequences(), 3)) == [row[-3:] for row in rows_of(sequences())]
     assert newest_items(sequences(), 3).example_ids.tolist() == sequences().example_ids.tolist()
+
+
+@pytest.mark.parametrize("longest", [None, 1, 2, 4, 12, 50])
+def test_the_order_of_what_is_read_is_permuted_and_nothing_else(longest: int | None) -> None:
+    own, orders = rows_of(sequences()), set[tuple[int, ...]]()
+    for number in range(8):
+        found = rows_of(with_shuffled_items(sequences(), number=number, seed=0, longest=longest))
+        for row, other in zip(own, found, strict=True):
+            num_before = max(0, len(row) - (longest or 99))
+            assert other[:num_before] == row[:num_before]
+            assert sorted(other[num_before:-1]) == row[num_before:-1]
+            assert other[-1] == row[-1]
+        orders.add(tuple(found[3]))
+    assert (len(orders) > 1) == (longest not in (1, 2))
 
 
 @pytest.mark.parametrize("longest", [None, 1, 3, 50])

@@ -389,6 +389,13 @@ def test_importance_says_what_order_is_worth(learned: Path, path: Path, tmp_path
     assert {*told} == {"all features", "way", "order of the items"}
     assert told["order of the items"] > 0.1 < told["way"]
     assert told["all features"] == pytest.approx(told["way"], abs=0.5)  # the order is no feature of the context
+    # Of long sequences the model reads the same items in another order: of one item before the last there is none.
+    run(
+        recipe_for(path, model={**MODEL, "max_position_embeddings": 2}, training={"num_train_epochs": 1}),
+        tmp_path / "2",
+    )
+    short = {each.feature: each.rise_nats.interval for each in permute_features(tmp_path / "2").importances.rows}
+    assert short["order of the items"].value == short["order of the items"].high == 0
     # Without a context the order is all that can be permuted.
     run(recipe_for(path, "none", training={**TRAINING, "num_train_epochs": 2}), tmp_path / "none")
     without = permute_features(tmp_path / "none").importances

@@ -42,7 +42,7 @@ from contextual_bert.runs.item_start import settle_values
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
 from contextual_bert.runs.run_schema import check_brought
-from contextual_bert.runs.sequences import longest_read, predicts_next
+from contextual_bert.runs.sequences import longest_read, positions_of, predicts_next
 from contextual_bert.runs.shifts import LEARNED, counts_of, drift_line, single_lines
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.unscored import unscored_items, unscored_next_items
@@ -377,12 +377,6 @@ class SetCompletionTask(CountedTask):
         own = shares[self.targets(part, scored)]
         of_others = _sums_of_sets(dataset, np.exp(shares))[set_index(dataset, scored.example_id)] - np.exp(own)
         return np.log(np.maximum(1 - of_others, 1e-30)) - own
-
-
-def positions_of(model: nn.Module) -> int | None:
-    """Return how many items of a sequence a model reads; None: all, for it knows no positions."""
-    config: Any = getattr(model, "config", None)
-    return config.max_position_embeddings if getattr(config, "has_position_embeddings", False) else None
 
 
 def items_before(recipe: Recipe, training: SetTable, schema: ContextSchema | None) -> list[str]:
