@@ -1,13 +1,14 @@
 """``contextual-bert complete``: raw values in, proposals out, for one set or for all rows of a table."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import counted, plural
 from contextual_bert_cli import constraint_options, options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.asked_queries import SET, asked_queries, items_of
@@ -66,8 +67,8 @@ def table_of(candidates: "Sequence[Candidate]") -> tuple[tuple[str, ...], tuple[
     return (*headings, ""), tuple((*row, mark) for row, mark in zip(rows, marks, strict=True))
 
 
-def show_joint_answer(answer: "JointAnswer") -> None:
-    """A table of whole sets, then in words how they were found and what the model did not know."""
+def show_joint_answer(answer: "JointAnswer", *, noun: str) -> None:
+    """A table of whole sets, then in words how they were found and what the model did not know; ``noun``: of what."""
     from contextual_bert.evaluation.tables import Table
 
     found = answer["completions"]
@@ -83,14 +84,14 @@ def show_joint_answer(answer: "JointAnswer") -> None:
         for rank, each in enumerate(found, 1)
     )
     headings = ("rank", "items", "log-probability", "probability", "pseudo-log-likelihood", "price")
-    title = f"{', '.join(answer['items'])}: the best {len(rows)} sets"
+    title = f"{', '.join(answer['items'])}: the best {len(rows)} {plural(noun)}"
     show(Table(title, headings, rows, num_label_columns=2))
     passes = counted(answer["num_forward_passes"], "forward pass")
     if answer["excluded_probability"] is None:
-        remark(f"{answer['method']}, {passes}: there may be better sets.")
+        remark(f"{answer['method']}, {passes}: there may be better {plural(noun)}.")
     else:
         remark(
-            f"{answer['method']}, {passes}: probabilities are among all permitted sets; the model gives "
+            f"{answer['method']}, {passes}: probabilities are among all permitted {plural(noun)}; the model gives "
             f"{answer['excluded_probability']:.2%} to the others."
         )
     show_remarks(answer)
@@ -414,7 +415,8 @@ def command(
     own = {"items": items_of(items, between)} if items is not None else {}
     asked = asked_queries(choices, SET, own, everywhere=everywhere, separator=between)
     pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading)
-    with working(f"completing {counted(len(asked.queries), 'set')}"), asked.placing:
+    noun = trained.row_noun
+    with working(f"completing {counted(len(asked.queries), noun)}"), asked.placing:
         answers: Any
         if joint:
             answers = pipeline.complete_jointly(asked.queries, num_completions=top, batch_size=batch_size, **search)
@@ -422,5 +424,7 @@ def command(
             answers = pipeline(asked.queries, top_k=top, batch_size=batch_size)
     num_items = len(pipeline.processor.items.values)
     asked.show(
-        answers, output_format, show_joint_answer if joint else lambda answer: show_answer(answer, num_items=num_items)
+        answers,
+        output_format,
+        partial(show_joint_answer, noun=noun) if joint else partial(show_answer, num_items=num_items),
     )

@@ -25,7 +25,7 @@ from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.set_columns import SetItems, what_it_follows
 from contextual_bert.data.sets import SetTable
 from contextual_bert.data.splits import PARTS, Split
-from contextual_bert.nouns import agreeing, counted
+from contextual_bert.nouns import agreeing, counted, plural
 
 __all__ = ["Audit", "Fault", "audit"]
 
@@ -147,7 +147,7 @@ def audit(
             or _follows_from_set(sets, column, raw)
         )
     checked = (
-        f"equal sets in two parts ({counted(len(sets), 'set')})",
+        f"equal {plural(sets.report.noun)} in two parts ({counted(len(sets), sets.report.noun)})",
         f"customers in two parts ({customer})"
         if customer
         else "customers in two parts: NOT checked, no customer column was named",

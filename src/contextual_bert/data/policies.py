@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, cast, get_args
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, check_choice
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import counted, plural
 from contextual_bert.options import SETS, Option
 
 __all__ = ["ReadReport", "SetPolicy"]
@@ -184,6 +184,7 @@ class ReadReport:
         unused: what the policy names and the table does not hold.
         reading: what the reader of the file noticed and left out, as sentences.
         remarks: what should be looked at, as sentences.
+        noun: what a row holds, a set or a sequence.
 
     Example:
         >>> ReadReport(rows_in=3, rows_kept=2, rows_dropped={"empty in the table": 1}).lines()[1]
@@ -205,6 +206,7 @@ class ReadReport:
     unused: tuple[str, ...] = ()
     reading: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    noun: str = "set"
 
     @property
     def mean_size(self) -> float:
@@ -214,12 +216,12 @@ class ReadReport:
     def lines(self) -> list[str]:
         """The report for people, a sentence a line; what did not happen is left out."""
         text = [
-            f"{counted(self.rows_kept, 'set')} of {counted(self.rows_in, 'row')} kept "
+            f"{counted(self.rows_kept, self.noun)} of {counted(self.rows_in, 'row')} kept "
             f"({self.rows_kept / max(1, self.rows_in):.1%}), "
-            f"{counted(self.num_distinct, 'distinct item')}, {self.mean_size:.2f} items a set "
+            f"{counted(self.num_distinct, 'distinct item')}, {self.mean_size:.2f} items a {self.noun} "
             f"({self.smallest} to {self.largest})"
             if self.rows_kept
-            else f"no set of {counted(self.rows_in, 'row')} is left"
+            else f"no {self.noun} of {counted(self.rows_in, 'row')} is left"
         ]
         if self.rows_dropped:
             text.append(f"rows dropped: {_counts(self.rows_dropped)}")
@@ -227,10 +229,11 @@ class ReadReport:
             text.append(f"items dropped, of {self.items_in:,}: {_counts(self.items_dropped)}")
         if self.repeated_items:
             text.append(
-                f"items repeated within their set: {self.repeated_items:,}, in {counted(self.sets_with_repeats, 'set')}"
+                f"items repeated within their {self.noun}: {self.repeated_items:,}, in "
+                f"{counted(self.sets_with_repeats, self.noun)}"
             )
         if self.sets_sampled:
-            text.append(f"longer sets of which some items were kept: {self.sets_sampled:,}")
+            text.append(f"longer {plural(self.noun)} of which some items were kept: {self.sets_sampled:,}")
         if self.unused:
             asked = f"to be dropped ({{drop_items}}, {{drop_prefixes}}), but not in the table: {', '.join(self.unused)}"
             text.append(Message(asked, drop_items=NAME, drop_prefixes=NAME))

@@ -35,6 +35,7 @@ from contextual_bert.evaluation.metrics import (
     CALIBRATION_ERROR,
     CROSS_ENTROPY,
     ENTITY_F1,
+    NEXT_ITEM,
     PREDICTION_METRICS,
     is_of_sets,
     main_metric,
@@ -83,8 +84,12 @@ class ComparisonRow:
         return self.name if self.role == "method" or self.role in self.name else f"{self.name} ({self.role})"
 
 
-def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+def families(keys: Sequence[str], *, row: str = "") -> list[tuple[str, tuple[str, ...]]]:
     """Return the metrics of one table each: of predictions, of whole sets, of parts of them, of the loss and the ranks.
+
+    Args:
+        keys: of the metrics.
+        row: what a row asks for, such as a "next item".
 
     Returns:
         Ending of the title and keys of each table.
@@ -94,6 +99,7 @@ def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
         [('', ('accuracy_percent',)), (': loss and ranks', ('cross_entropy_nats',))]
     """
     titles = {"set": ": whole sets", "repeated": ": repeated items", "new": ": new items"}
+    titles |= {"set": ": next items"} if row == NEXT_ITEM else {}
     tables: dict[str, list[str]] = {"": [], **{title: [] for title in titles.values()}, _LISTS: [], _RANKS: []}
     for key in keys:
         if key in PREDICTION_METRICS:
@@ -107,13 +113,13 @@ def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     return [(ending, chosen) for ending, chosen in found if chosen]
 
 
-def seeds_tables(rows: Sequence[ComparisonRow]) -> list[Table]:
-    """Return each metric's mean and standard error over seeds."""
+def seeds_tables(rows: Sequence[ComparisonRow], *, row: str = "") -> list[Table]:
+    """Return each metric's mean and standard error over seeds; ``row`` as for ``families``."""
     tables: list[Table] = []
-    for ending, keys in families(tuple(rows[0].metrics)):
+    for ending, keys in families(tuple(rows[0].metrics), row=row):
         cells = [
-            (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys))
-            for row in rows
+            (each.label, str(len(each.seeds)), *(seed_cell(each.metrics[key], metric_of(key)) for key in keys))
+            for each in rows
         ]
         columns = ("method", "seeds", *(metric_of(key).heading for key in keys))
         tables.append(Table(f"Methods{ending}", columns, tuple(cells)))
@@ -138,17 +144,22 @@ def _scaled(value: SeedMean, factor: float) -> SeedMean:
     return SeedMean(factor * value.mean, factor * value.standard_error, value.num_seeds)
 
 
-def difference_tables(rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int) -> list[Table]:
-    """Return each metric's difference to the reference; no table where there is nothing to compare."""
-    others = [row for row in rows if row.differences]
+def difference_tables(
+    rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int, row: str = ""
+) -> list[Table]:
+    """Return each metric's difference to the reference; no table where there is nothing to compare.
+
+    ``row`` as for ``families``.
+    """
+    others = [each for each in rows if each.differences]
     tables: list[Table] = []
-    for ending, keys in families(tuple(others[0].differences)) if others else ():
+    for ending, keys in families(tuple(others[0].differences), row=row) if others else ():
         cells = [
             (
-                row.label,
-                *(difference_cell(row.differences[key], metric_of(key), num_resamples=num_resamples) for key in keys),
+                each.label,
+                *(difference_cell(each.differences[key], metric_of(key), num_resamples=num_resamples) for key in keys),
             )
-            for row in others
+            for each in others
         ]
         columns = ("method", *(metric_of(key).gap_heading for key in keys))
         tables.append(Table(f"Difference to {reference}{ending}", columns, tuple(cells)))
@@ -255,7 +266,7 @@ class Comparison(JsonText):
         """Return the footer: units, what brackets mean, warnings, provenance."""
         settings = self.settings
         left_out = usable_ks(settings.ks, self.num_items)[1]
-        notes = notes_about(self.rows[0].metrics)
+        notes = notes_about(self.rows[0].metrics, row=settings.row_name)
         notes += metric_notes(
             num_items=self.num_items,
             left_out_ks=left_out,
@@ -299,7 +310,7 @@ class Comparison(JsonText):
 
     def methods_tables(self) -> list[Table]:
         """Return each metric over seeds: what was predicted, and then the loss and the ranks."""
-        return seeds_tables(self.rows)
+        return seeds_tables(self.rows, row=self.settings.row_name)
 
     def asked_table(self) -> Table:
         """Return the recall over all items of the part; without rows where all were scored, or that is not known."""
@@ -307,7 +318,10 @@ class Comparison(JsonText):
 
     def difference_tables(self) -> list[Table]:
         """Return the differences to the reference, as ``methods_tables``."""
-        return difference_tables(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
+        settings = self.settings
+        return difference_tables(
+            self.rows, reference=self.reference, num_resamples=settings.num_resamples, row=settings.row_name
+        )
 
     def detail_tables(self) -> list[Table]:
         """Return the main metric by each feature of the groups, and the classes one at a time."""

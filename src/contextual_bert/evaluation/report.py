@@ -188,7 +188,7 @@ class Report(JsonText):
         """Return the footer: units, what the intervals are, what to be careful with, provenance."""
         settings, name = self.settings, self.settings.cluster_name
         left_out = usable_ks(settings.ks, self.num_items)[1]
-        notes = notes_about(self.metrics)
+        notes = notes_about(self.metrics, row=settings.row_name)
         notes += metric_notes(
             num_items=self.num_items,
             left_out_ks=left_out,

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
-from contextual_bert.evaluation.metrics import Metric
+from contextual_bert.evaluation.metrics import NEXT_ITEM, Metric
 from contextual_bert.printable import printable
 
 # A terminal may break longer names, but no shorter ones.
@@ -217,7 +217,8 @@ def metric_notes(
     every = f"all {num_items:,} {choice}s" if num_items else f"all {choice}s"
     is_hidden = choice != "token" or row != "token"
     token = "masked token" if is_hidden else "token, given those before it,"
-    what = {"item": "masked item", "token": token}.get(choice, f"true {choice}")
+    item = row if row == NEXT_ITEM else "masked item"
+    what = {"item": item, "token": token}.get(choice, f"true {choice}")
     notes = [
         f"CE: cross-entropy of the {what} in nats, lower is better. Recall@k (hit rate): percent of rows whose true "
         f"{choice} is among the first k of {every}, higher is better. Ties get their expected rank.",

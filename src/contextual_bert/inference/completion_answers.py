@@ -162,12 +162,15 @@ def _notes_on_items(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
     visible = [item for item in items if item != MASK]
     unknown = [item for item in visible if item not in vocabulary]
     if unknown and len(unknown) == len(visible):
-        notes.append("The model knows none of the items of the set, only how many they are.")
+        notes.append(f"The model knows none of the items of the {sets.row_noun}, only how many they are.")
     for item in unknown:
         if (separator := sets.separator_in(item)) is not None:
             notes.append(f"{item!r:.80} was read as one item, which holds the separator {separator!r}.")
     if sets.largest is not None and len(items) > sets.largest:
-        notes.append(f"The set has {len(items)} items, and no set of training had more than {sets.largest}.")
+        notes.append(
+            f"The {sets.row_noun} has {len(items)} items, and no {sets.row_noun} of training had more than "
+            f"{sets.largest}."
+        )
     return notes
 
 

@@ -64,6 +64,11 @@ class TrainedSets:
     reading: Mapping[str, Any] = field(default_factory=dict[str, Any])
     order: str | None = None
 
+    @property
+    def row_noun(self) -> str:
+        """Return what a row holds: a set, or where items have an order a sequence."""
+        return "set" if self.order is None else "sequence"
+
     def separator_in(self, item: str) -> str | None:
         """Return the separator that an item holds, the run's own first; None where it holds none."""
         return next((each for each in dict.fromkeys((self.separator, *SEPARATORS)) if each in item), None)

@@ -26,7 +26,7 @@ from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, in
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import placed
 from contextual_bert.models.reserved_items import RESERVED_ITEMS
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import counted, plural
 from contextual_bert.places import TablePlace
 from contextual_bert.runs.catalogue_reading import catalogue_features
 from contextual_bert.runs.log_columns import LogColumns, log_columns, log_of_large_file
@@ -362,11 +362,11 @@ def _frequencies(sets: SetTable) -> list[tuple[str, float]]:
 
 def look_at_sets(training: SetTable) -> Look:
     """Say which items of the training part are most frequent, and which are in nearly every set."""
-    frequencies = _frequencies(training)
-    listed = ", ".join(f"{item} ({share:.0%} of the sets)" for item, share in frequencies[:_NUM_FREQUENT])
+    frequencies, several = _frequencies(training), plural(training.report.noun)
+    listed = ", ".join(f"{item} ({share:.0%} of the {several})" for item, share in frequencies[:_NUM_FREQUENT])
     common = [item for item, share in frequencies if share >= _NEARLY_EVERY_SET]
     advice = (
-        f"warning: {', '.join(common)} are in {_NEARLY_EVERY_SET:.0%} of the sets or more: nobody has to know anything "
-        f"to guess them; consider --drop-items {','.join(common)}"
+        f"warning: {', '.join(common)} are in {_NEARLY_EVERY_SET:.0%} of the {several} or more: nobody has to know "
+        f"anything to guess them; consider --drop-items {','.join(common)}"
     )
     return Look([f"most frequent items: {listed}"], [advice] if common else [])

@@ -272,7 +272,7 @@ class RunTable:
             cold_items=cold_items,
             known_items=known_items,
         )
-        return read_sets(
+        found = read_sets(
             self.table,
             items=recipe.set_task.items,
             on_bad_row=recipe.reading.on_bad_row,
@@ -282,6 +282,7 @@ class RunTable:
             time=recipe.time,
             count_rows=count_rows,
         )
+        return replace(found, report=replace(found.report, noun=recipe.set_task.row_noun))
 
     def lines(self) -> list[str]:
         """Return sentences on joined files and grouped rows; none for one file with one row a set."""

@@ -307,6 +307,11 @@ class SetCompletion(TaskSettings):
         return (*self.group_by, *((self.order,) if self.group_by and self.order not in (None, self.items) else ()))
 
     @property
+    def row_noun(self) -> str:
+        """Return what a row holds: a set, or where items have an order a sequence."""
+        return "set" if self.order is None else "sequence"
+
+    @property
     def model_fields(self) -> tuple[str, ...]:
         """Return the fields of a new model of sets."""
         return (*ALL_FIELDS, *SET_FIELDS, *NEW_FIELDS)

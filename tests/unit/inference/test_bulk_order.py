@@ -57,6 +57,7 @@ def test_grouped_rows_are_put_in_the_order_of_the_run(tmp_path: Path) -> None:
     report = complete_table(pipeline, GROUPED, tmp_path / "own", settings=settings)
     assert rows_of(tmp_path, "own") == in_order
     assert "items put in order by 'at', as in training" in report.lines()
+    assert report.lines()[0] == "2 blanks of 2 sequences in 1 file"
 
     other = GROUPED.rename_columns(["who", "items", "when"])
     report = complete_table(pipeline, other, tmp_path / "absent", settings=settings)
@@ -111,7 +112,7 @@ def test_long_sequences_are_counted(tmp_path: Path) -> None:
     pipeline = pipeline_of(items="items", order="items")
     table = pa.table({"items": [["bag", "coat", "hat", "belt"], ["hat", "coat", "bag", "[MASK]"]]})
     report = complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(top_k=5))
-    assert "read of 1 set: the newest 4, items and [MASK]" in report.lines()
+    assert "read of 1 sequence: the newest 4, items and [MASK]" in report.lines()
 
 
 def test_both_sides_of_long_sequences_are_read_from_their_end(tmp_path: Path) -> None:

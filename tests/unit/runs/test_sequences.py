@@ -91,7 +91,13 @@ def test_the_next_item_is_learned_from_order_and_context(path: Path, learned: Pa
     own = evaluate_run(learned, part="test").report
     assert recall(own) > 90
     assert own.num_rows == 60
-    assert "next items of 60 sets" in own.to_markdown()
+    told = own.to_markdown()
+    assert "next items of 60 sequences" in told
+    assert "| next item, times in training |" in told
+    assert "cross-entropy of the next item in nats" in told
+    assert "The next item is a set of one" in told
+    assert "masked item" not in told
+    assert prepare(recipe_for(path)).lines()[0].startswith("360 sequences of 360 rows kept")
     # Without the context a walk of two tells nothing of its way; contexts of others are worse than none.
     none = run(recipe_for(path, "none"), tmp_path / "none")
     shuffled = run(recipe_for(path, is_context_shuffled=True), tmp_path / "shuffled")

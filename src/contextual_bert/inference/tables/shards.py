@@ -69,6 +69,7 @@ class BulkReport:
         num_shards, num_kept: files in all, and how many were there already.
         unknown: what the model never saw, and what is to be known of an export and of the catalogue, as sentences.
         computed_by: who computed, as a sentence, where it was more than this process.
+        noun: what a row holds, a set or a sequence.
     """
 
     num_rows: int
@@ -78,13 +79,14 @@ class BulkReport:
     num_kept: int
     unknown: tuple[str, ...]
     computed_by: str = ""
+    noun: str = "set"
 
     def lines(self) -> list[str]:
         """For people."""
         kept = f", {self.num_kept} of them kept from before" if self.num_kept else ""
         empty = f", {self.num_empty:,} without a proposal: see the column reason" if self.num_empty else ""
         files = counted(self.num_shards, "file")
-        blanks = f"{counted(self.num_blanks, 'blank')} of {counted(self.num_rows, 'set')} in {files}{kept}{empty}"
+        blanks = f"{counted(self.num_blanks, 'blank')} of {counted(self.num_rows, self.noun)} in {files}{kept}{empty}"
         return [blanks, *([self.computed_by] if self.computed_by else []), *self.unknown]
 
 
@@ -126,7 +128,7 @@ class ShardPlan:
     ) -> None:
         if shard_size < 1:
             raise ConfigurationError("is not allowed", setting="shard_size", value=shard_size, fix="Give 1 or more.")
-        settings = settled(settings, pipeline)
+        settings, self.noun = settled(settings, pipeline), pipeline.sets.row_noun
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
         self.file = str(source) if isinstance(source, str | Path) else None
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
@@ -202,7 +204,9 @@ class ShardPlan:
         num_blanks, num_empty = (
             sum(getattr(each, name) for each in found.values()) for name in ShardCounts._fields[2:]
         )
-        return BulkReport(num_rows, num_blanks, num_empty, self.num_shards, len(self.kept), self.unknown)
+        return BulkReport(
+            num_rows, num_blanks, num_empty, self.num_shards, len(self.kept), self.unknown, noun=self.noun
+        )
 
     def counted(self, number: int) -> ShardCounts:
         """Return the counts of a file that exists already."""
@@ -370,17 +374,17 @@ def unknown_lines(table: pa.Table, pipeline: BaseCompletionPipeline, settings: B
 
 def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline: BaseCompletionPipeline) -> list[str]:
     """Which sets are unlike those of training: none at all, or more items."""
-    lines: list[str] = []
+    lines, noun = list[str](), pipeline.sets.row_noun
     sizes = pc.list_value_length(lists)
     if column.null_count:
-        sets = f"{counted(column.null_count, 'set')} {agreeing('are', column.null_count)} missing (null)"
+        sets = f"{counted(column.null_count, noun)} {agreeing('are', column.null_count)} missing (null)"
         lines.append(f"{sets}, completed from the context alone")
     largest = pipeline.sets.largest
     num_larger = 0 if largest is None else pc.sum(pc.greater(sizes, largest)).as_py() or 0
     if num_larger:
         lines.append(
-            f"{counted(num_larger, 'set')} {agreeing('have', num_larger)} up to {pc.max(sizes).as_py():,} items, and "
-            f"no set of training had more than {largest:,}"
+            f"{counted(num_larger, noun)} {agreeing('have', num_larger)} up to {pc.max(sizes).as_py():,} items, and "
+            f"no {noun} of training had more than {largest:,}"
         )
     config = pipeline.model.config
     if config.has_position_embeddings:
@@ -389,7 +393,7 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
         num_read = config.max_position_embeddings
         num_cut = int((sizes.to_numpy() + (num_masks == 0) > num_read).sum())
         if num_cut:
-            lines.append(f"read of {counted(num_cut, 'set')}: the newest {num_read:,}, items and [MASK]")
+            lines.append(f"read of {counted(num_cut, noun)}: the newest {num_read:,}, items and [MASK]")
     return lines
 
 

@@ -23,6 +23,7 @@ from contextual_bert.data import DrawnBaskets, SequenceDataset, SetTable, Shuffl
 from contextual_bert.data.next_items import in_pieces
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
+from contextual_bert.evaluation.metrics import NEXT_ITEM
 from contextual_bert.inference import (
     Catalogue,
     CompletionPipeline,
@@ -59,6 +60,7 @@ from contextual_bert.training.objectives import NextItemObjective, Objective, Wh
 from contextual_bert.training.recipe import Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
+_FREQUENCY_OF_NEXT = f"{NEXT_ITEM}, times in training"
 FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
 NEW_ITEM = "0, a new item"  # known by its features
 
@@ -328,9 +330,9 @@ class SetCompletionTask(CountedTask):
     @property
     def settings(self) -> EvaluationSettings:
         """Return the evaluation settings: a row of sets that are hidden as a whole is a hidden item, or a next item."""
-        names = {"set": "hidden item", "next": "next item"}
-        own, hide = super().settings, self.recipe.set_task.hide
-        return replace(own, row_name=names[hide]) if hide in names else own
+        own, task = super().settings, self.recipe.set_task
+        names = {"set": "hidden item", "next": NEXT_ITEM}
+        return replace(own, row_name=names.get(task.hide, own.row_name), set_name=task.row_noun)
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64] | None:
@@ -343,7 +345,8 @@ class SetCompletionTask(CountedTask):
         training, dataset = self.training_ids, self.datasets[part]
         if training is None:
             return {}
-        return {FREQUENCY_FEATURE: item_frequencies(training, dataset, index, scored.position)}
+        feature = _FREQUENCY_OF_NEXT if self.recipe.set_task.hide == "next" else FREQUENCY_FEATURE
+        return {feature: item_frequencies(training, dataset, index, scored.position)}
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
         """Count what a baseline counts; of customers with several rows a history is counted once."""
