@@ -45,6 +45,8 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
 # python benchmarks/histories.py --rows 10000000 --rounds 1 --contenders ours duckdb
 #     --output benchmarks/results/histories_10m.json, and the same with 100000000 rows.
 LARGE = ("histories_10m", "histories_100m")
+# Nor these, whose peer has an environment of its own: benchmarks/README.md says how they are run.
+OF_PEERS = ("next_item_last", "next_item_time")
 
 
 def run(name: str, folder: Path, *, quick: bool, threads: int) -> bool:
@@ -65,7 +67,7 @@ def run(name: str, folder: Path, *, quick: bool, threads: int) -> bool:
 
 def page_of(folder: Path) -> str:
     """The Markdown page of the results in a folder."""
-    paths = [folder / f"{name}.json" for name in (*BENCHMARKS, *LARGE)]
+    paths = [folder / f"{name}.json" for name in (*BENCHMARKS, *LARGE, *OF_PEERS)]
     return markdown({path.stem: json.loads(path.read_text("utf-8")) for path in paths if path.exists()})
 
 

@@ -32,10 +32,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def circumstances(result: Result) -> str:
     """What the figures depend on."""
     about = result["circumstances"]
+    versions = {name: about[name] for name in ("torch", "transformers") if about[name] is not None}
     return (
         f"\n{about['date'][:10]}, commit {about['commit']}; {about['processor']}, {about['num_cores']} cores, "
         f"{about['num_threads']} threads, load average at the end {about['load_average'][0]}; "
-        f"Python {about['python']}, torch {about['torch']}, transformers {about['transformers']}.\n"
+        f"{', '.join(f'{name} {version}' for name, version in {'Python': about['python'], **versions}.items())}.\n"
     )
 
 
@@ -403,6 +404,41 @@ def serving(result: Result) -> str:
     return text
 
 
+_TABLES_OF_FILMS = {
+    "last": "the last two films of each person left out, one for validation and one for test",
+    "time": "two borders in time, the same for all persons, and a row for each film after them",
+}
+
+
+def next_item(result: Result) -> str:
+    """What RecTools' models reach on one table of MovieLens 100k, and how little their settings were searched."""
+    sequences, rows = result["sequences"], list[list[str]]()
+    for name, each in result["systems"].items():
+        runs, tried = each.get("runs", ()), each.get("tried", ())
+        parts = [each[part] for part in ("validation", "test")]
+        figures = [part[metric] for part in parts for metric in ("ndcg@10", "recall@10", "mrr@10")]
+        means = [figure["mean"] if isinstance(figure, dict) else figure for figure in figures]
+        seconds = [run["processor_seconds_per_epoch"] for run in runs]
+        rows.append([
+            name, str(len(tried)) if tried else "", ", ".join(str(run["epoch"]) for run in runs),
+            *[f"{100 * mean:.2f}" for mean in means], f"{min(seconds):.1f}" if seconds else "",
+        ])  # fmt: skip
+    seeds = sorted({run["seed"] for each in result["systems"].values() for run in each.get("runs", ())})
+    test = sequences["test"]
+    columns = [f"{metric}, {part}" for part in ("validation", "test") for metric in ("NDCG@10", "recall@10", "MRR@10")]
+    return (
+        f"## The next film by RecTools, table `{result['table']}`\n\n"
+        f"A measure of ranks, not of speed: what our models stand beside in [results](results.md#the-next-film). "
+        f"MovieLens 100k, {_TABLES_OF_FILMS[result['table']]}. RecTools {result['rectools']} learns "
+        f"{sequences['train_items']:,} ratings of {sequences['train_rows']:,} persons and ranks all "
+        f"{sequences['films']:,} films; {test['rows']:,} test rows, of which {test['targets_not_in_train']:,} ask for "
+        f"a film that training does not have, which is a miss. {'Seeds' if len(seeds) > 1 else 'One seed:'} "
+        f"{', '.join(map(str, seeds))}. In percent. `python benchmarks/next_item.py FOLDER --table "
+        f"{result['table']}`.\n\n"
+        + table(["", "settings tried", "epoch", *columns, "processor seconds an epoch"], rows)
+    )
+
+
 SECTIONS = {
     "fine_tuning": fine_tuning,
     "generation": generation,
@@ -419,4 +455,6 @@ SECTIONS = {
     "histories_100m": histories,
     "serving": serving,
     "startup": startup,
+    "next_item_last": next_item,
+    "next_item_time": next_item,
 }
