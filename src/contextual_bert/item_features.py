@@ -7,7 +7,7 @@ paper.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -292,6 +292,10 @@ class ItemEncoder(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
+
+    def train(self, mode: bool = True) -> Self:
+        self._table = None  # fused optimisers change weights without counting a version
+        return super().train(mode)
 
     @torch.no_grad()
     def take(self, vectors: Tensor) -> None:

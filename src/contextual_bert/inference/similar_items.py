@@ -118,7 +118,13 @@ class _Directions(NamedTuple):
 
     matrix: Tensor
     version: int | None
+    trained_last: object
     directions: Tensor
+
+    def are_of(self, model: ContextualBertForMaskedLM, matrix: Tensor, version: int | None) -> bool:
+        """Return True if the model was not trained since, and has the matrix as it was."""
+        is_untrained = self.trained_last is model.trained_last
+        return is_untrained and self.matrix is matrix and self.version == version
 
 
 _KEPT = WeakKeyDictionary[ContextualBertForMaskedLM, _Directions]()
@@ -135,7 +141,7 @@ def item_directions(model: ContextualBertForMaskedLM) -> Tensor:
     """
     matrix = model.input_matrix()
     version = None if matrix.is_inference() else matrix._version
-    if (kept := _KEPT.get(model)) is not None and kept.matrix is matrix and kept.version == version:
+    if (kept := _KEPT.get(model)) is not None and kept.are_of(model, matrix, version):
         return kept.directions
     rows = matrix.float()
     is_item = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
@@ -143,8 +149,9 @@ def item_directions(model: ContextualBertForMaskedLM) -> Tensor:
     centred = rows - rows[is_item].mean(dim=0)
     if not bool(centred.isfinite().all()):
         raise nonfinite_error(model)
-    _KEPT[model] = _Directions(matrix, version, torch.nn.functional.normalize(centred, dim=1))
-    return _KEPT[model].directions
+    directions = torch.nn.functional.normalize(centred, dim=1)
+    _KEPT[model] = _Directions(matrix, version, model.trained_last, directions)
+    return directions
 
 
 def _read(pipeline: CompletionPipeline, query: Mapping[str, Any] | SimilarRequest, *, row: int) -> _Asked:

@@ -9,7 +9,7 @@ vocabulary) is ever held: half the time of the same formula as separate operatio
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -244,7 +244,17 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         self.new_item_bias = nn.Embedding(1, 1) if layout is not None else None
         histories = [shape for shape in config.layout if shape.form == "history"]
         self.repeats = nn.ModuleList(RepeatScores(size) for _ in histories if config.method.has_context)
+        self.trained_last = object()
         self.post_init()
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch between training and inference, as in torch.
+
+        ``trained_last`` is another object then: what was made of the weights before may be out of date. A version of
+        a tensor does not say so, for fused optimisers count none.
+        """
+        self.trained_last = object()
+        return super().train(mode)
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.cls.predictions.decoder

@@ -167,3 +167,29 @@ def test_directions_are_made_once_and_anew_where_vectors_change(has_features: bo
     now = similar_items_module.item_directions(model)
     assert now is not made and not torch.allclose(now, made)
     np.testing.assert_allclose((now[3:] @ now[3:].T).detach().numpy(), similarities(asked), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("has_features", [False, True])
+def test_directions_are_made_anew_after_a_step_that_counts_no_version(has_features: bool) -> None:
+    layout = ItemLayout((FeatureLayout("colour", "categorical", 5, 0, 8),), num_places=1).to_dict()
+    asked = pipeline(item_features=layout) if has_features else pipeline()
+    model = asked.model
+    made, table = similar_items_module.item_directions(model), model.input_matrix().detach().clone()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    model.train()
+    items = torch.tensor([[5, 6, 1]])
+    labels = torch.tensor([[-100, -100, 7]])
+    model(items, labels=labels).loss.backward()
+    optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        now = model.input_matrix()
+        expected = model.without_item_features().get_input_embeddings().weight
+        assert not torch.allclose(now, table)
+        if has_features:
+            embeddings = model.bert.embeddings
+            expected = embeddings.item_encoder._made(
+                embeddings.word_embeddings.weight, embeddings.attributes, embeddings.attributes.is_new
+            )
+        torch.testing.assert_close(now, expected)
+    assert not torch.allclose(similar_items_module.item_directions(model), made)
