@@ -10,7 +10,7 @@ from torch.nn import functional
 from contextual_bert.candidates import excluded_ids, rank_targets
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
-from contextual_bert.models.masked_lm import masked_cross_entropy
+from contextual_bert.models.masked_loss import masked_cross_entropy
 
 NUM_ITEMS = 20
 SIZES = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}

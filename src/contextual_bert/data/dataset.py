@@ -112,6 +112,10 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             have one. None: they are numbered.
         pad_id: id behind the end of a sequence.
 
+    Attributes:
+        earlier_starts: of pieces of long sequences, set by ``in_pieces``: the place in ``input_ids`` where the whole
+            sequence of each begins. Batches then have the items before each piece. None: sequences are whole.
+
     Raises:
         ConfigurationError: parts that do not fit each other.
         DataError: a sequence is empty.
@@ -135,6 +139,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         example_ids: Ids | None = None,
         pad_id: int = 0,
     ) -> None:
+        self.earlier_starts: Tensor | None = None
         self.input_ids, self.offsets, self.pad_id = _long(input_ids), _long(offsets), pad_id
         self.labels, self.context, self.second_starts, self.spans = labels, dict(context), second_starts, spans
         count, length = len(self.offsets) - 1, len(self.input_ids)
@@ -246,7 +251,23 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             token_type_ids=segments,
             start_positions=bounds[0],
             end_positions=bounds[1],
+            earlier_ids=self.ids_before(index),
         )
+
+    def ids_before(self, index: Tensor) -> Tensor | None:
+        """Return the items before some pieces, (batch, n) padded; None where each begins its sequence."""
+        if self.earlier_starts is None:
+            return None
+        return self.ids_between(self.earlier_starts[index], self.offsets[index])
+
+    def ids_between(self, starts: Tensor, ends: Tensor) -> Tensor | None:
+        """Return the ids from some places to others, (places, n) padded; None where there are none."""
+        sizes = ends - starts
+        if not (longest := int(sizes.max()) if len(sizes) else 0):
+            return None
+        places = torch.arange(longest)
+        flat = (starts[:, None] + places).clamp_(max=len(self.input_ids) - 1)
+        return self.input_ids[flat].masked_fill_(places >= sizes[:, None], self.pad_id)
 
     def collate_fn(self, batch: SequenceBatch | Sequence[Any]) -> dict[str, Any]:
         """Return the inputs of a batch as it came from `__getitems__`; rows one by one are put together."""

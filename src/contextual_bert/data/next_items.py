@@ -36,6 +36,8 @@ def newest_items(dataset: SequenceDataset, longest: int) -> SequenceDataset:
 def in_pieces(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> SequenceDataset:
     """Return all items of all sequences, the long ones in pieces of ``longest`` items counted from their ends.
 
+    Batches of pieces have the items before each, which are no rivals of its items where no sequence repeats one.
+
     Args:
         dataset: the sequences.
         longest: items of a piece at most.
@@ -54,13 +56,15 @@ def in_pieces(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> Sequ
     ends = sizes[rows] - behind
     starts = np.maximum(0, ends - longest)
     found = _pieces(dataset, rows, starts, ends - starts)
-    if not asks_all:
-        return found
-    labels = found.input_ids.clone()
-    labels[found.offsets[:-1][torch.from_numpy(starts > 0)]] = IGNORED_LABEL
-    parts = found.parts()
-    parts["labels"] = labels
-    return SequenceDataset(**parts)
+    if asks_all:
+        labels = found.input_ids.clone()
+        labels[found.offsets[:-1][torch.from_numpy(starts > 0)]] = IGNORED_LABEL
+        parts = found.parts()
+        parts["labels"] = labels
+        found = SequenceDataset(**parts)
+    if len(found) > len(dataset):  # the pieces of a sequence stand one behind the other, as its items do
+        found.earlier_starts = found.offsets[:-1] - torch.from_numpy(starts)
+    return found
 
 
 def _pieces(
@@ -135,10 +139,9 @@ class LastPosition(EveryPosition):
         """Return the items before those that are read, (batch, n) padded; None where all items of all rows are read."""
         if self.read is self.dataset:
             return None
+        starts = self.dataset.offsets[rows]
         num_earlier = self.dataset.offsets.diff()[rows] - self.read.offsets.diff()[rows]
-        places = torch.arange(int(num_earlier.max()) if len(rows) else 0)
-        flat = (self.dataset.offsets[rows][:, None] + places).clamp_(max=len(self.dataset.input_ids) - 1)
-        return self.dataset.input_ids[flat].masked_fill(places >= num_earlier[:, None], self.dataset.pad_id)
+        return self.dataset.ids_between(starts, starts + num_earlier)
 
     @property
     def sizes(self) -> NDArray[np.int64]:

@@ -15,7 +15,8 @@ from contextual_bert.candidates import MaskedScores, rank_targets
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
-from contextual_bert.models.masked_lm import IGNORED_LABEL, has_hooks, masked_cross_entropy, score_blocks
+from contextual_bert.models.masked_lm import IGNORED_LABEL, has_hooks, score_blocks
+from contextual_bert.models.masked_loss import masked_cross_entropy
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertPreTrainedModel
 
 

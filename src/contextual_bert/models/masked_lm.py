@@ -1,9 +1,8 @@
 """The masked-item head: it fills masked positions, and ranks the true item among all in constant memory.
 
-Logits are computed only where a mask is. On a CPU the loss is made without the table of all logits: it goes through
-the rows in blocks that stay in the cache and makes the gradients on the way, in one buffer, so nothing of (rows,
-vocabulary) is ever held: half the time of the same formula as separate operations. On other devices and under
-`torch.compile` it is transformers' loss. No method is known here. Paper: sections 3 and 4.
+Logits are computed only where a mask is. On a CPU the loss is made without the table of all logits, see
+`masked_loss.py`. On other devices and under `torch.compile` it is transformers' loss. No method is known here. Paper:
+sections 3 and 4.
 """
 
 import copy
@@ -13,7 +12,6 @@ from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from transformers import AutoModelForMaskedLM
 from transformers.loss.loss_utils import ForMaskedLMLoss
 from transformers.models.bert.modeling_bert import BertOnlyMLMHead
@@ -27,128 +25,12 @@ from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.masked_loss import BarredItems, masked_cross_entropy
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertPreTrainedModel
 from contextual_bert.models.repeat_scores import AddedLogits, RepeatScores, repeated_items
 
-BLOCK_ELEMENTS = (
-    2**22
-)  # logits of one block: 16 MiB in float32; smaller blocks slow down the products, larger ones leave the cache
-
 IGNORED_LABEL = -100
 MAX_SCORE_ELEMENTS = 2**24  # logits held at once while ranking: 64 MiB in float32
-
-
-def masked_cross_entropy(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    targets: Tensor,
-    num_items: Tensor | float,
-    *,
-    excluded: Tensor | None = None,
-) -> Tensor:
-    """sum_i -log softmax(W h_i + b)[target_i] / num_items.
-
-    Under autocast the products are in its type; the loss and the sums are in float32.
-
-    Shapes:
-        hidden (rows, hidden), weight (vocabulary, hidden), bias (vocabulary,), targets (rows,) int64, excluded (rows,
-        n) int64 -> ().
-
-    Args:
-        hidden: what the output layer reads.
-        weight: W.
-        bias: b.
-        targets: the true ids.
-        num_items: what the sum is divided by: the number of rows for the mean.
-        excluded: ids that the softmax of each row leaves out, its target excepted; see ``candidates``.
-
-    Example:
-        >>> hidden, weight, targets = torch.ones(2, 3), torch.zeros(4, 3), torch.tensor([0, 3])
-        >>> round(float(masked_cross_entropy(hidden, weight, torch.zeros(4), targets, 2)), 4)
-        1.3863
-    """
-    return _MaskedCrossEntropy.apply(hidden, weight, bias, targets, float(num_items), excluded)  # pyright: ignore[reportReturnType]
-
-
-class _MaskedCrossEntropy(torch.autograd.Function):
-    """Gradients are made in forward; backward hands them out, once."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        targets: Tensor,
-        num_items: float,
-        excluded: Tensor | None,
-    ) -> Tensor:
-        needs_hidden, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        product_type = torch.promote_types(hidden.dtype, weight.dtype)
-        if torch.is_autocast_enabled(hidden.device.type):
-            product_type = torch.get_autocast_dtype(hidden.device.type)
-        sum_type = torch.promote_types(product_type, torch.float32)
-        scale = torch.tensor(num_items, dtype=sum_type).reciprocal().item()  # infinite, not an error, without items
-        inputs, matrix, offset = (tensor.to(product_type) for tensor in (hidden, weight, bias))
-        size = min(len(inputs), max(32, BLOCK_ELEMENTS // len(matrix)))
-        logits = torch.empty(size, len(matrix), dtype=product_type)
-        is_mixed = sum_type != product_type
-        exponentials = logits.to(sum_type) if is_mixed else logits
-        losses = torch.empty(len(inputs), dtype=sum_type)
-        for_hidden = torch.empty(inputs.shape, dtype=sum_type)
-        for_weight = torch.zeros(matrix.shape if needs_weight else 0, dtype=sum_type)
-        for_weight_of_block = torch.empty(matrix.shape if needs_weight and is_mixed else 0, dtype=product_type)
-        for_bias = torch.zeros(offset.shape, dtype=sum_type)
-        with torch.autocast(hidden.device.type, enabled=False):
-            for start in range(0, len(inputs), max(size, 1)):
-                rows = slice(start, start + size)
-                block, sums = logits[: len(inputs[rows])], exponentials[: len(inputs[rows])]
-                torch.addmm(offset, inputs[rows], matrix.t(), out=block)
-                own = block.gather(1, targets[rows, None])
-                if excluded is not None:
-                    block.scatter_(1, excluded[rows], -torch.inf).scatter_(1, targets[rows, None], own)
-                highest = block.amax(dim=1, keepdim=True)
-                torch.sub(block, highest, out=sums).exp_()
-                normaliser = sums.sum(dim=1, keepdim=True)
-                losses[rows] = (normaliser.log() + (highest - own)).squeeze(1)
-                # softmax = exponentials / normaliser: dividing the small factor of each product spares a pass.
-                share = scale / normaliser
-                if needs_bias:
-                    for_bias.addmv_(sums.t(), share.squeeze(1))
-                if is_mixed and (needs_hidden or needs_weight):
-                    block.copy_(sums)
-                if needs_hidden:
-                    torch.mul(torch.mm(block, matrix), share, out=for_hidden[rows])
-                if needs_weight:
-                    scaled = (inputs[rows] * share).to(product_type)
-                    if is_mixed:
-                        for_weight.add_(torch.mm(block.t(), scaled, out=for_weight_of_block))
-                    else:
-                        for_weight.addmm_(block.t(), scaled)
-            if needs_hidden:
-                for_hidden.sub_(matrix[targets], alpha=scale)
-            if needs_weight:
-                for_weight.index_add_(0, targets, inputs.to(sum_type), alpha=-scale)
-            if needs_bias:
-                for_bias.index_add_(0, targets, torch.full(targets.shape, -scale, dtype=sum_type))
-        ctx.gradients = (
-            for_hidden.to(hidden.dtype) if needs_hidden else None,
-            for_weight.to(weight.dtype) if needs_weight else None,
-            for_bias.to(bias.dtype) if needs_bias else None,
-        )
-        return losses.sum() / num_items
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:
-            raise RuntimeError(
-                "The loss was differentiated twice: compute it again instead of backward(retain_graph=True)."
-            )
-        factor = float(gradient)
-        return *(each if each is None or factor == 1 else each.mul_(factor) for each in gradients), None, None, None
 
 
 @dataclass
@@ -309,7 +191,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         logits_at: Literal["masked", "all"] | Tensor | None = None,
         **kwargs: Any,
     ) -> ContextualMaskedLMOutput:
-        num_items_in_batch = kwargs.pop("num_items_in_batch", None)
+        num_items_in_batch, earlier_ids = (kwargs.pop(name, None) for name in ("num_items_in_batch", "earlier_ids"))
         is_mask = isinstance(logits_at, Tensor)
         if not is_mask and logits_at not in ("masked", "all", None):
             raise ConfigurationError(
@@ -359,13 +241,16 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             head: Any = self.cls.predictions
             weight, bias = self.output_matrix(is_without_own)
             excluded = self.excluded(input_ids, cast(Tensor, rows))
-            loss = masked_cross_entropy(head.transform(scored), weight, bias, targets, num_items, excluded=excluded)
+            barred = self.barred(earlier_ids, every // length)
+            loss = masked_cross_entropy(
+                head.transform(scored), weight, bias, targets, num_items, excluded=excluded, barred=barred
+            )
         else:
             logits = self.logits_of(scored, is_without_own, added)
             if targets is not None:
                 cross_entropy: Any = self.loss_function
                 loss = cross_entropy(
-                    logits=self.among_candidates(logits, targets, input_ids, rows),
+                    logits=self.among_candidates(logits, targets, input_ids, rows, earlier_ids),
                     labels=targets,
                     vocab_size=logits.shape[-1],
                     num_items_in_batch=num_items_in_batch,
@@ -471,14 +356,35 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         return torch.cat([found, earlier_ids[rows // input_ids.shape[1]]], dim=1)
 
     def among_candidates(
-        self, logits: Tensor, targets: Tensor, input_ids: Tensor | None, rows: Tensor | None
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        input_ids: Tensor | None,
+        rows: Tensor | None,
+        earlier_ids: Tensor | None = None,
     ) -> Tensor:
         """Return the logits of the loss: minus infinity at what ``config.softmax_over`` leaves out."""
         if self.config.softmax_over == "vocabulary":
             return logits
         flat, of_rows = logits.flatten(0, -2), targets.flatten().clamp(min=0)
         every = rows if rows is not None else torch.arange(len(flat), device=flat.device)
+        if (barred := self.barred(earlier_ids, every // cast(Tensor, input_ids).shape[1])) is not None:
+            own = flat.gather(1, of_rows[:, None])
+            flat = flat.masked_fill(barred.is_barred[barred.set_of], -torch.inf).scatter(1, of_rows[:, None], own)
         return exclude(flat, self.excluded(input_ids, every), of_rows).view_as(logits)
+
+    def barred(self, earlier_ids: Tensor | None, set_of: Tensor) -> BarredItems | None:
+        """Return the items that the softmax of all rows of a set leaves out: those before a piece of a sequence.
+
+        Args:
+            earlier_ids: (batch, n), padded.
+            set_of: (rows,), which set of the batch each row is of.
+        """
+        if earlier_ids is None or self.config.softmax_over != "candidates":
+            return None
+        size = (len(earlier_ids), self.config.vocab_size)
+        is_barred = torch.zeros(size, dtype=torch.bool, device=earlier_ids.device).scatter_(1, earlier_ids, True)
+        return BarredItems(is_barred, set_of)
 
     def has_fused_loss(self, hidden: Tensor) -> bool:
         """Return True if the loss is computed without logits: in training on a CPU, which halves the head's time."""

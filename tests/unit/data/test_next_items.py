@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from contextual_bert.data import LastPosition, MaskingCollator, NextItemCollator, SequenceDataset
+from contextual_bert.data import LastPosition, MaskingCollator, NextItemCollator, SequenceDataset, ShuffledContext
 from contextual_bert.data.dataset import IGNORED_LABEL
 from contextual_bert.data.next_items import in_pieces, newest_items, with_shuffled_items
 from contextual_bert.data.ragged import offsets_of
@@ -40,6 +40,14 @@ def test_pieces_are_the_sequences_counted_from_their_ends(longest: int) -> None:
         place = own.input_ids.tolist().index(piece[0])
         assert asked[place] == (piece[0] if piece[0] in firsts else IGNORED_LABEL)
     assert in_pieces(whole, longest, asks_all=False).labels is None
+    # A batch has the items of earlier pieces, also where contexts are dealt out anew.
+    for dataset in (own, ShuffledContext(own, seed=0)):
+        batch = dataset.__getitems__(torch.arange(len(own)))
+        for number, piece in enumerate(pieces):
+            row = next(row for row in rows_of(whole) if piece[0] in row)
+            before = batch.earlier_ids[number].tolist() if batch.earlier_ids is not None else []
+            assert [item for item in before if item] == row[: row.index(piece[0])]
+    assert (batch.earlier_ids is None) == (len(own) == len(whole))
 
 
 def test_of_long_sequences_the_newest_items_are_read() -> None:

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from contextual_bert.models import masked_lm as module
-from contextual_bert.models.masked_lm import masked_cross_entropy
+from contextual_bert.models import masked_loss as module
+from contextual_bert.models.masked_loss import BarredItems, masked_cross_entropy
 from contextual_bert.testing import miniature_batch, miniature_model
 
 ROWS, WIDTH, VOCABULARY = 70, 6, 40
@@ -119,3 +119,22 @@ def test_an_adapter_around_the_output_layer_is_used() -> None:
     before = model(**miniature_batch()).loss
     model.cls.predictions.decoder.__class__ = Doubled
     assert not torch.isclose(before, model(**miniature_batch()).loss)
+
+
+@pytest.mark.parametrize("block_elements", [1, 33 * VOCABULARY, 2**22])
+def test_items_that_are_barred_for_a_set_have_no_part_in_its_rows(
+    block_elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BLOCK_ELEMENTS", block_elements)
+    hidden, weight, bias, targets = leaves()
+    generator = torch.Generator().manual_seed(1)
+    set_of = torch.randint(9, (ROWS,), generator=generator).sort().values
+    is_barred = torch.rand(9, VOCABULARY, generator=generator) < 0.4
+    is_barred[3] = False
+    logits = hidden @ weight.t() + bias
+    left = is_barred[set_of].scatter(1, targets[:, None], False)  # the true item stays
+    wanted = functional.cross_entropy(logits.masked_fill(left, -torch.inf), targets)
+    loss = masked_cross_entropy(hidden, weight, bias, targets, ROWS, barred=BarredItems(is_barred, set_of))
+    torch.testing.assert_close(loss, wanted)
+    found, expected_ones = (torch.autograd.grad(each, (hidden, weight, bias)) for each in (loss, wanted))
+    torch.testing.assert_close(found, expected_ones)

@@ -91,6 +91,31 @@ def test_loss_scores_and_answers_are_one_distribution(method_name: str) -> None:
     torch.testing.assert_close(found[0], longer.logits[0, -1], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("over", ["candidates", "items"])
+def test_items_of_earlier_pieces_are_no_rivals_in_the_loss(over: str) -> None:
+    model = miniature_model("none", **{**NEXT, "softmax_over": over}).eval()
+    batch = batch_of()
+    del batch["context"]
+    labels = batch["input_ids"].masked_fill(batch["input_ids"] == PAD, IGNORED_LABEL)
+    labels[1, 0] = IGNORED_LABEL
+    earlier = torch.tensor([[PAD, PAD], [15, 16]])
+    wanted = -model.score_masked(**batch, labels=labels, earlier_ids=earlier).log_probability.mean()
+    plain = model(**batch, labels=labels).loss
+    assert bool(torch.isclose(wanted, plain)) == (over == "items")
+    gradients: list[torch.Tensor] = []
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    for is_fused in (False, True):  # on an accelerator, and in training on a CPU
+        model.train(is_fused)
+        model.zero_grad()
+        loss = model(**batch, labels=labels, earlier_ids=earlier).loss
+        torch.testing.assert_close(loss, wanted, rtol=0, atol=1e-5)
+        loss.backward()
+        gradients.append(model.get_output_embeddings().weight.grad.clone())
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
 def test_a_saved_model_still_tells_what_comes_next(tmp_path: Path) -> None:
     model = miniature_model("global_state_update", **NEXT).eval()
     model.save_pretrained(tmp_path)

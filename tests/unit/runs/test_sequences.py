@@ -16,6 +16,7 @@ from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.evaluation import Report, SetPredictions
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
+from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.runs import prepare, run
 from contextual_bert.runs.evaluation import evaluate_run
 from contextual_bert.runs.evaluator import evaluated_recipe
@@ -189,6 +190,30 @@ def test_long_sequences_are_learned_whole_and_read_from_their_end(path: Path, tm
     losses = [-np.log(one[row["items"][-1]]) for one, row in zip(own, rows, strict=True)]
     assert found.metrics["cross_entropy_nats"].value == pytest.approx(np.mean(losses), abs=1e-5)
     assert any("Read: the newest 2 of 6 items" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize("predicts_next", [True, False])
+def test_training_leaves_out_the_items_of_earlier_pieces(
+    predicts_next: bool, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, own = list[bool](), ContextualBertForMaskedLM.barred
+
+    def barred(self: ContextualBertForMaskedLM, earlier_ids: Any, set_of: Any) -> Any:
+        found = own(self, earlier_ids, set_of)
+        asked.append(found is not None)
+        return found
+
+    monkeypatch.setattr(ContextualBertForMaskedLM, "barred", barred)
+    model = {**MODEL, "max_position_embeddings": 3, "predicts_next": predicts_next}
+    run(recipe_for(path, model=model, training={"num_train_epochs": 1}), tmp_path / "run")
+    assert any(asked)
+    asked.clear()
+    run(
+        recipe_for(path, model={**model, "max_position_embeddings": 6}, training={"num_train_epochs": 1}),
+        tmp_path / "6",
+    )
+    assert asked
+    assert not any(asked)
 
 
 def test_a_run_is_asked_explained_and_exported(learned: Path, tmp_path: Path) -> None:
