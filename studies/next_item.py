@@ -5,6 +5,7 @@ the one before validation; or the films from a time on are, each with all that i
 
     python -m studies.next_item FOLDER              # with ml-100k.inter and .user; recbole ships them
     python -m studies.next_item FOLDER --split time --rows none,popularity --output by-time
+    python -m studies.next_item FOLDER --rows none --time-gaps    # how much time passed before each film is read, too
 
 A run that is complete is not run again, an interrupted one goes on; --report-only reports on those that are complete.
 The peer of the same tables is benchmarks/next_item.py.
@@ -65,7 +66,7 @@ def log_of(source: Path) -> pa.Table:
     return pa.table({USER: log["user_id"], **columns, **{each: log[each] for each in ("age", "gender", "occupation")}})
 
 
-def prepare_sequences(source: Path, folder: Path, *, split: str) -> SetCompletionTask:
+def prepare_sequences(source: Path, folder: Path, *, split: str, time_gaps: bool = False) -> SetCompletionTask:
     """Write the sequences to a folder, and read them."""
     path = folder / f"{split}.parquet"
     if not path.exists():
@@ -82,7 +83,7 @@ def prepare_sequences(source: Path, folder: Path, *, split: str) -> SetCompletio
         print(*write_histories(folder / "ratings.parquet", path, settings).lines(), sep="\n")
     recipe = Recipe(
         data=str(path),
-        task=SetCompletion(items=ITEMS, order=TIMES, hide="next"),
+        task=SetCompletion(items=ITEMS, order=TIMES, time_gaps=time_gaps, hide="next"),
         customer=USER,
         split_column=PART,
         conditioning=METHOD,
@@ -95,8 +96,9 @@ def prepare_sequences(source: Path, folder: Path, *, split: str) -> SetCompletio
 
 
 def rows_of(base: Recipe) -> dict[str, Recipe]:
-    """Row -> recipe: who is asked known, unknown, and another; read from both sides; the baselines."""
-    none = replace(base, conditioning="none")
+    """Row -> recipe: who is asked known, unknown, and another; read from both sides; the baselines, which read no
+    time gaps."""
+    none, baselines = replace(base, conditioning="none"), () if base.set_task.time_gaps else BASELINES
     recipes = [
         base,
         none,
@@ -108,7 +110,7 @@ def rows_of(base: Recipe) -> dict[str, Recipe]:
             training={**TRAINING, **BOTH_SIDES},
             patience=None,
         ),
-        *(as_row(replace(base, training={}, model={}, patience=None), name) for name in BASELINES),
+        *(as_row(replace(base, training={}, model={}, patience=None), name) for name in baselines),
     ]
     return {recipe.label: recipe for recipe in recipes}
 
@@ -139,16 +141,18 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="folder of ml-100k.inter and ml-100k.user")
     parser.add_argument("--split", choices=("last", "time"), default="last")
     parser.add_argument("--rows", help="separated by commas; all of them if left out")
+    parser.add_argument("--time-gaps", action="store_true", help="read how much time passed before each film, too")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, help="folder of runs and report")
     parser.add_argument(
         "--report-only", action="store_true", help="train nothing, report on the runs that are complete"
     )
     arguments = parser.parse_args()
-    folder: Path = arguments.output or RESULTS.with_name(f"next-item-{arguments.split}")
+    further = "-time-gaps" if arguments.time_gaps else ""
+    folder: Path = arguments.output or RESULTS.with_name(f"next-item-{arguments.split}{further}")
     names = arguments.rows.split(",") if arguments.rows else []
     check_kept_report(folder, names)
-    ready = prepare_sequences(arguments.source, folder / "runs", split=arguments.split)
+    ready = prepare_sequences(arguments.source, folder / "runs", split=arguments.split, time_gaps=arguments.time_gaps)
     print(*ready.lines(), sep="\n")
     every = rows_of(ready.recipe)
     rows = named_rows(every, names or [*every])

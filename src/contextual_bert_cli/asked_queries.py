@@ -34,7 +34,7 @@ class Subject:
     def options(self) -> dict[str, str]:
         """Key of a query -> option."""
         constraints = {key: f"--{option}" for option, key in CONSTRAINT_OPTIONS.items()}
-        return {**constraints, self.key: self.option, "guidance": "--guidance"}
+        return {**constraints, self.key: self.option, "guidance": "--guidance", "times": "--times"}
 
 
 SET = Subject("items", "--set", '{"items": [...], "context": {...}, "allow": [...], "max_price": 80}')
@@ -89,11 +89,14 @@ def asked_queries(
     from contextual_bert.errors import ConfigurationError
 
     constraints, file, context = given_constraints(choices, separator=separator), choices["queries"], choices["context"]
+    times = choices.get("times")
     if file is None:
         query = {**own, **{CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}, **everywhere}
         query |= {"context": read_context(context)} if context is not None else {}
+        query |= {"times": times_of(times, separator)} if times is not None else {}
         return AskedQueries([query], None, at_options(subject.options, given={"where": choices["where"] or []}))
-    extra = [*(["context"] if context is not None else []), *constraints]
+    beside = {"context": context, "times": times}
+    extra = [*(name for name, value in beside.items() if value is not None), *constraints]
     if extra:
         raise ConfigurationError(
             f"belongs to {subject.option}",
@@ -149,3 +152,26 @@ def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
             fix=f"Give names with {separator!r} between them, and [MASK] where one is missing.",
         )
     return items
+
+
+def times_of(text: str, separator: str) -> list[Any]:
+    """The times of a text, which a separator or a JSON list keeps apart; None where nothing stands, or null.
+
+    Raises:
+        ConfigurationError: what looks like a JSON list is none.
+
+    Example:
+        >>> times_of("2016-03-05, 2016-03-07,", ","), times_of("[3, 5, null]", ",")
+        (['2016-03-05', '2016-03-07', None], [3, 5, None])
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    if not text.lstrip().startswith("["):
+        return [part.strip() or None for part in text.split(separator)]
+    try:
+        return cast(list[Any], json.loads(text))
+    except (ValueError, RecursionError):
+        fix = f"Give times with {separator!r} between them, or a list such as '[\"2016-03-05\", null]'."
+        raise ConfigurationError(
+            "looks like a list, and is no JSON list of times", setting="--times", value=text, fix=fix
+        ) from None

@@ -208,6 +208,7 @@ def command(
         str | None,
         typer.Option(metavar="JSON", help="Who asks: {feature: value}; a feature that is not named is missing."),
     ] = None,
+    times: options.Times = None,
     top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK], or whole sets with --joint.")] = 10,
     allow: constraint_options.Allow = None,
     deny: constraint_options.Deny = None,
@@ -381,6 +382,10 @@ def command(
     if data is not None and context:
         raise ConfigurationError(
             "belongs to --set", fix="With --data, the columns of the table are the context.", setting="--context"
+        )
+    if data is not None and times is not None:
+        raise ConfigurationError(
+            "belongs to --set", fix="With --data, --order names the column of times.", setting="--times"
         )
     if data is not None and output is not None:
         constraints = given_constraints(choices, separator=between)

@@ -8,7 +8,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
-from contextual_bert_cli.asked_queries import SET, items_of
+from contextual_bert_cli.asked_queries import SET, items_of, times_of
 from contextual_bert_cli.inputs import checking
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
 from contextual_bert_cli.pipelines import load_with_notes
@@ -39,6 +39,7 @@ def command(
     context: Annotated[
         str, typer.Option(metavar="JSON", help="Who asks: {feature: value}; a feature that is not named is missing.")
     ],
+    times: options.Times = None,
     item: Annotated[str | None, typer.Option(metavar="ITEM", help="What to explain; left out, the best item.")] = None,
     slot: Annotated[int, typer.Option(min=1, help="Which [MASK] of the set, the first is 1.")] = 1,
     repeats: Annotated[bool, typer.Option("--repeats", help="Permit items that are in the set already.")] = False,
@@ -73,6 +74,7 @@ def command(
     check_reads(choices, ("catalogue",))
     between = separator or trained_sets(directory).separator
     query: dict[str, Any] = {"items": items_of(items, between), "context": read_context(context), "repeats": repeats}
+    query |= {"times": times_of(times, between)} if times is not None else {}
 
     from contextual_bert.runs.run_directory import load_recipe
 

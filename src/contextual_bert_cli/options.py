@@ -42,6 +42,14 @@ ModelOfWords = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("
 ModelThatWrites = Annotated[
     Path, typer.Argument(metavar="RUN", callback=checking("model that writes"), help=_TEXT_MODEL)
 ]
+Times = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,",
+        help="Of a run with --time-gaps: the time of each item of --set, as in training, or a JSON list of them; null, "
+        "or nothing, where it is not known.",
+    ),
+]
 
 # Of a finished run: what is left out is as the run has it.
 RunData = Annotated[

@@ -27,7 +27,7 @@ class MaskingCollator:
     masked(example) = the min(masks_per_set, size) positions p with the smallest hash(seed, epoch, example id, p);
     each position has the same chance. From epoch `one_mask_from_epoch` on, one position.
 
-    Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
+    Shapes: input_ids, labels, attention_mask and token_type_ids (batch, length); context each (batch, ...).
 
     Args:
         mask_id: id of the mask.
@@ -86,8 +86,7 @@ class MaskingCollator:
             batch: a SequenceBatch, or examples {"input_ids": ids, "context": {feature: value}, "example_id": number}.
 
         Returns:
-            input_ids and labels (-100 where nothing is hidden); attention_mask where something is padded; context
-            where there is one.
+            input_ids and labels (-100 where nothing is hidden), and what ``beside_items`` gives.
         """
         sets = as_batch(batch, self.pad_id)
         if sets.labels is not None or sets.start_positions is not None:
@@ -106,11 +105,7 @@ class MaskingCollator:
             "input_ids": shown.masked_fill(~real, self.pad_id),
             "labels": torch.where(masked, sets.input_ids, IGNORED_LABEL),
         }
-        if not bool(real.all()):
-            output["attention_mask"] = real.long()
-        if sets.context:
-            output["context"] = sets.context
-        return output if sets.earlier_ids is None else {**output, "earlier_ids": sets.earlier_ids}
+        return {**output, **beside_items(sets)}
 
     def _hidden(self, sets: SequenceBatch, masked: Tensor) -> Tensor:
         """The items with those under the mask hidden."""
@@ -160,6 +155,24 @@ class WholeSetCollator:
         return {**output, "context": sets.context} if sets.context else output
 
 
+def beside_items(sets: SequenceBatch) -> dict[str, Any]:
+    """Return what a model reads of a batch beside its items: attention_mask where something is padded, gaps of time,
+    the context, and earlier items, where there are some.
+
+    Example:
+        >>> batch = SequenceBatch(
+        ...     input_ids=torch.tensor([[5, 0]]), lengths=torch.tensor([1]), example_ids=torch.tensor([0]), context={}
+        ... )
+        >>> beside_items(batch)
+        {'attention_mask': tensor([[1, 0]])}
+    """
+    found: dict[str, Any] = {} if bool(sets.is_real.all()) else {"attention_mask": sets.is_real.long()}
+    for name in ("token_type_ids", "earlier_ids"):
+        if (values := getattr(sets, name)) is not None:
+            found[name] = values
+    return {**found, "context": sets.context} if sets.context else found
+
+
 def as_batch(
     batch: SequenceBatch | Sequence[SequenceBatch] | Sequence[Mapping[str, Any]], pad_id: int
 ) -> SequenceBatch:
@@ -189,11 +202,13 @@ def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SequenceBatch
         )
     contexts: list[Mapping[str, Any]] = [example.get("context") or {} for example in examples]
     positions = [example["masked_position"] for example in examples if example.get("masked_position") is not None]
+    gaps = [torch.as_tensor(example["token_type_ids"]) for example in examples if "token_type_ids" in example]
     return SequenceBatch(
         input_ids=torch.nn.utils.rnn.pad_sequence(items, batch_first=True, padding_value=pad_id),
         lengths=torch.tensor([len(ids) for ids in items]),
         example_ids=torch.tensor([int(example["example_id"]) for example in examples]),
         context={name: torch.stack([torch.as_tensor(context[name]) for context in contexts]) for name in contexts[0]},
         labels=torch.tensor(0) if any(_LEARNED & example.keys() for example in examples) else None,
+        token_type_ids=torch.nn.utils.rnn.pad_sequence(gaps, batch_first=True) if gaps else None,
         masked_position=torch.tensor(positions) if positions else None,
     )

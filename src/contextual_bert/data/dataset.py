@@ -38,7 +38,8 @@ class SequenceBatch:
         example_ids: the row of the table that each sequence is of.
         context: encoded context, a tensor a feature.
         labels: what is learned of each sequence, or of each token.
-        token_type_ids: 1 in the second half of a pair.
+        token_type_ids: 1 in the second half of a pair; of sequences of items the gap of time before each, see
+            ``time_gaps``.
         start_positions: where the answer to a question begins.
         end_positions: where it ends.
         masked_position: the one position to mask, where that is fixed.
@@ -98,15 +99,16 @@ class SequenceDataset(Dataset[dict[str, Any]]):
 
     Give ``collate_fn`` as the ``data_collator`` of a Trainer for labels, a ``MaskingCollator`` for masked items.
 
-    Shapes: input_ids (items of all sequences,), offsets (sequences + 1,), context each (sequences, ...), labels
-    (sequences, ...) or (items of all sequences,), second_starts and example_ids (sequences,), spans (sequences, 2).
+    Shapes: input_ids and token_type_ids (items of all sequences,), offsets (sequences + 1,), context each (sequences,
+    ...), labels (sequences, ...) or (items of all sequences,), example_ids (sequences,), spans (sequences, 2).
 
     Args:
         input_ids: ids of all items or tokens, one sequence after the other; [CLS] and [SEP] of a text included.
         offsets: sequence i is `input_ids[offsets[i] : offsets[i + 1]]`; no sequence is empty.
         context: a tensor a feature with a row a sequence; an empty mapping where there is no context.
         labels: what is to be learned; None where items are masked.
-        second_starts: the place in each text where its second half begins (segment 1); None: there are no pairs.
+        token_type_ids: 1 in the second half of a pair of texts, or the gap of time before each item, see
+            ``time_gaps``; None: there are neither.
         spans: the places in each text where the answer to a question begins and ends; None where none is asked.
         example_ids: the row of the table that each sequence is of, from which masks are drawn. Windows of one question
             have one. None: they are numbered.
@@ -134,14 +136,15 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         *,
         context: Mapping[str, Tensor],
         labels: Tensor | None = None,
-        second_starts: Tensor | None = None,
+        token_type_ids: Ids | None = None,
         spans: Tensor | None = None,
         example_ids: Ids | None = None,
         pad_id: int = 0,
     ) -> None:
         self.earlier_starts: Tensor | None = None
         self.input_ids, self.offsets, self.pad_id = _long(input_ids), _long(offsets), pad_id
-        self.labels, self.context, self.second_starts, self.spans = labels, dict(context), second_starts, spans
+        self.labels, self.context, self.spans = labels, dict(context), spans
+        self.token_type_ids = torch.as_tensor(token_type_ids) if token_type_ids is not None else None
         count, length = len(self.offsets) - 1, len(self.input_ids)
         self.example_ids = torch.arange(count) if example_ids is None else _long(example_ids)
         if count < 0 or int(self.offsets[0]) != 0 or int(self.offsets[-1]) != length:
@@ -155,7 +158,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
                 fix="Leave empty ones out, as read_sets does.",
             )
         self.has_label_per_token = labels is not None and len(labels) == length and len(labels) != count
-        rows = {"example_ids": self.example_ids, "second_starts": second_starts, "spans": spans, **self.context}
+        rows = {"example_ids": self.example_ids, "spans": spans, **self.context}
         rows |= {} if self.has_label_per_token else {"labels": labels}
         for name, values in rows.items():
             if values is not None and len(values) != count:
@@ -163,6 +166,11 @@ class SequenceDataset(Dataset[dict[str, Any]]):
                     f"{name!r} has {len(values)} rows for {count} sequences",
                     fix="Give one row a sequence, in the same order.",
                 )
+        if token_type_ids is not None and len(token_type_ids) != length:
+            raise ConfigurationError(
+                f"'token_type_ids' has {len(token_type_ids)} values for {length} ids",
+                fix="Give one value an id, in the same order.",
+            )
 
     def __len__(self) -> int:
         return len(self.example_ids)
@@ -178,7 +186,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
 
     def parts(self) -> dict[str, Any]:
         """Return the arguments that make this data set."""
-        names = ("input_ids", "offsets", "context", "labels", "second_starts", "spans", "example_ids", "pad_id")
+        names = ("input_ids", "offsets", "context", "labels", "token_type_ids", "spans", "example_ids", "pad_id")
         return {name: getattr(self, name) for name in names}
 
     def with_context(self, context: Mapping[str, Tensor]) -> "SequenceDataset":
@@ -212,7 +220,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             offsets,
             context={name: values[self.context_rows(index)] for name, values in self.context.items()},
             labels=chosen(self.labels, places if self.has_label_per_token else index),
-            second_starts=chosen(self.second_starts),
+            token_type_ids=chosen(self.token_type_ids, places),
             spans=chosen(self.spans),
             example_ids=self.example_ids[index],
             pad_id=self.pad_id,
@@ -238,8 +246,8 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         labels, segments, bounds = self.labels, None, (None, None)
         if labels is not None:
             labels = labels[flat].masked_fill_(~real, IGNORED_LABEL) if self.has_label_per_token else labels[index]
-        if self.second_starts is not None:
-            segments = ((places >= self.second_starts[index][:, None]) & real).long()
+        if self.token_type_ids is not None:
+            segments = self.token_type_ids[flat].long().masked_fill_(~real, 0)
         if self.spans is not None:
             bounds = self.spans[index].unbind(dim=1)
         return SequenceBatch(

@@ -21,6 +21,7 @@ from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ordered import ItemOrder
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.read_settings import OnBadRow
+from contextual_bert.data.time_gaps import ItemTimes
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace, place_of_row
@@ -60,6 +61,7 @@ class Groups:
         num_without_item: rows whose cell of items is empty.
         num_broken: rows that were left out, for an item of theirs is missing or empty.
         remarks: what should be looked at, as sentences.
+        times: of the items, where a column with them puts these in order.
 
     Relation to its siblings: `group_rows` makes it; `read_sets` reads its table.
 
@@ -77,6 +79,7 @@ class Groups:
     num_without_item: int = 0
     num_broken: int = 0
     remarks: tuple[str, ...] = ()
+    times: ItemTimes | None = None
 
     def name(self, group: int) -> str:
         """The group in words, such as "order '17'"."""
@@ -185,8 +188,11 @@ def group_rows(
     flat = flatten_items(column, items=items, separator=separator, file=file, is_dropping=on_bad_row == "drop")
     own = group_of[flat.rows]
     times = item_order.of_rows(table, items=items, file=file) if item_order is not None else None
-    order = np.argsort(own, kind="stable") if times is None else np.lexsort((times[flat.rows], own))
+    order = np.argsort(own, kind="stable") if times is None else np.lexsort((times.places[flat.rows], own))
     offsets = offsets_of(np.bincount(own, minlength=num_groups))
+    item_times = None
+    if times is not None:
+        item_times = ItemTimes(times.values[flat.rows][order], offsets, times.unit)
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), flat.names.take(pa.array(flat.codes[order])))
 
     kept, left_out, slips = dict[str, pa.ChunkedArray](), dict[str, str](), list[str]()
@@ -239,9 +245,8 @@ def group_rows(
     remarks = missed_separators(column) if separator is None else []
     fields = [table.schema.field(name) if name != items else pa.field(name, lists.type) for name in kept]
     grouped = pa.table(kept, schema=pa.schema(fields, metadata=table.schema.metadata))
-    return Groups(
-        grouped, tuple(by), first_rows, left_out, table.num_rows, num_without_item, num_broken, (*slips, *remarks)
-    )
+    counts, told = (table.num_rows, num_without_item, num_broken), (*slips, *remarks)
+    return Groups(grouped, tuple(by), first_rows, left_out, *counts, told, item_times)
 
 
 def _returns_in(name: str, cells: pa.ChunkedArray, *, file: str | None) -> list[str]:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.data.collators import as_batch
+from contextual_bert.data.collators import as_batch, beside_items
 from contextual_bert.data.dataset import IGNORED_LABEL, EveryPosition, SequenceBatch, SequenceDataset
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -70,12 +70,17 @@ def in_pieces(dataset: SequenceDataset, longest: int, *, asks_all: bool) -> Sequ
 def _pieces(
     dataset: SequenceDataset, rows: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> SequenceDataset:
-    """Return a piece of some sequences: where each begins in its sequence, and how long it is."""
+    """Return a piece of some sequences: where each begins in its sequence, and how long it is.
+
+    The first item of a later piece keeps the gap of time before it: what stood there is known.
+    """
     index = torch.from_numpy(rows)
-    places = np.repeat(dataset.offsets.numpy()[rows] + starts, lengths) + places_of(lengths)
+    places = torch.from_numpy(np.repeat(dataset.offsets.numpy()[rows] + starts, lengths) + places_of(lengths))
+    gaps = dataset.token_type_ids
     return SequenceDataset(
-        dataset.input_ids[torch.from_numpy(places)],
+        dataset.input_ids[places],
         offsets_of(lengths),
+        token_type_ids=gaps[places] if gaps is not None else None,
         context={name: values[dataset.context_rows(index)] for name, values in dataset.context.items()},
         example_ids=dataset.example_ids[index],
         pad_id=dataset.pad_id,
@@ -85,7 +90,7 @@ def _pieces(
 def with_shuffled_items(
     dataset: SequenceDataset, *, number: int, seed: int, longest: int | None = None
 ) -> SequenceDataset:
-    """Return the sequences with the items before the last in another order, that of a hash.
+    """Return the sequences with the items before the last in another order, that of a hash; gaps of time stay.
 
     Of a long sequence only the order of the items that are read changes: they stay the same items.
 
@@ -162,7 +167,7 @@ class NextItemCollator:
     """Asks for each item of each sequence, for models whose positions read what stands before them alone; of batches
     of `LastPosition` for the last.
 
-    Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
+    Shapes: input_ids, labels, attention_mask and token_type_ids (batch, length); context each (batch, ...).
 
     Args:
         pad_id: id of padding.
@@ -191,8 +196,4 @@ class NextItemCollator:
             "input_ids": sets.input_ids,
             "labels": asked.masked_fill(~is_asked, IGNORED_LABEL),
         }
-        if not bool(sets.is_real.all()):
-            output["attention_mask"] = sets.is_real.long()
-        if sets.context:
-            output["context"] = sets.context
-        return output if sets.earlier_ids is None else {**output, "earlier_ids": sets.earlier_ids}
+        return {**output, **beside_items(sets)}

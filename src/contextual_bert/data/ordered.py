@@ -16,6 +16,7 @@ from contextual_bert.arrow_types import decoded, is_list, is_text, without_value
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.instants import times_in
 from contextual_bert.data.ragged import offsets_of, places_of
+from contextual_bert.data.time_gaps import ItemTimes, TimeUnit, seconds_or_numbers
 from contextual_bert.errors import DataError
 
 __all__ = ["ItemOrder"]
@@ -41,8 +42,8 @@ class ItemOrder:
     date_formats: Sequence[str] = ()
     blank: str | None = None
 
-    def of_rows(self, table: pa.Table, *, items: str, file: str | None = None) -> NDArray[Any] | None:
-        """Return numbers by which rows of one item each are put in order; None: they stand in it.
+    def of_rows(self, table: pa.Table, *, items: str, file: str | None = None) -> "RowTimes | None":
+        """Return what puts rows of one item each in order; None: they stand in it.
 
         Raises:
             DataError, UnknownNameError: no such column, a missing cell, or one that is no time.
@@ -53,12 +54,14 @@ class ItemOrder:
         is_last = self._blanks(checked_column(table, items, file=file)) & _without_value(cells)
         if not is_last.any():
             cells = checked_column(table, self.column, file=file, complete=True)
-            return times_in(cells, column=self.column, file=file, date_formats=self.date_formats)
+            times = times_in(cells, column=self.column, file=file, date_formats=self.date_formats)
+            return RowTimes(times, *seconds_or_numbers(times, decoded(cells).type))
         try:
-            times = self.of_rows(table.filter(pa.array(~is_last)), items=items, file=file)
+            timed = self.of_rows(table.filter(pa.array(~is_last)), items=items, file=file)
         except DataError as error:
             raise error.moved(row=_row_of(error, np.flatnonzero(~is_last))) from error
-        return _with_the_last(times, is_last)
+        assert timed is not None  # the column is not that of the items
+        return RowTimes(_with_the_last(timed.places, is_last), _with_nan(timed.values, is_last), timed.unit)
 
     def faults(self, table: pa.Table, *, items: str, is_grouped: bool) -> dict[str, NDArray[np.bool_]]:
         """Return the rows without a time of an item, or with another number of times than of items: reason -> a mask.
@@ -90,8 +93,16 @@ class ItemOrder:
         Raises:
             DataError, UnknownNameError: no such column, no lists, a missing time, or a list of another length.
         """
+        return self.with_times(table, items=items, file=file)[0]
+
+    def with_times(self, table: pa.Table, *, items: str, file: str | None = None) -> tuple[pa.Table, ItemTimes | None]:
+        """Return what ``in_lists`` gives, and the times of the items in their order; None: no column has them.
+
+        Raises:
+            DataError, UnknownNameError: as ``in_lists``.
+        """
         if self.column == items:
-            return table
+            return table, None
         own, others = (
             decoded(checked_column(table, name, file=file)).combine_chunks() for name in (items, self.column)
         )
@@ -130,14 +141,16 @@ class ItemOrder:
         except DataError as error:
             raise error.moved(row=_row_of(error, rows[~found.is_last])) from error
         order = np.lexsort((_with_the_last(times, found.is_last), rows))
+        seconds, unit = seconds_or_numbers(times, decoded(values).type)
+        offsets = offsets_of(_sizes(own))
+        in_order = ItemTimes(_with_nan(seconds, found.is_last)[order], offsets, unit)
         if (order == np.arange(len(order))).all():
-            return table
-        items_in_order = pc.list_flatten(own).take(pa.array(order))
-        lists = pa.LargeListArray.from_arrays(pa.array(offsets_of(_sizes(own))), items_in_order)
+            return table, in_order
+        lists = pa.LargeListArray.from_arrays(pa.array(offsets), pc.list_flatten(own).take(pa.array(order)))
         if own.null_count:
             lists = pc.if_else(pc.is_valid(own), lists, None)
         number = table.column_names.index(items)
-        return table.set_column(number, pa.field(items, lists.type), lists)
+        return table.set_column(number, pa.field(items, lists.type), lists), in_order
 
     def _blanks(self, cells: Any) -> NDArray[np.bool_]:
         """Return which of some items is the blank."""
@@ -160,6 +173,20 @@ class ItemOrder:
         values = pc.list_flatten(others).take(pa.array(index, mask=~is_there))
         is_absent = _without_value(values) & ~is_wrong[rows]
         return _TimesBeside(rows, values, is_wrong, is_absent & ~is_blank, is_absent & is_blank)
+
+
+class RowTimes(NamedTuple):
+    """What puts rows of one item each in order, and their times.
+
+    Shapes: places and values (rows,).
+
+    ``places``: numbers in the order of the times; ``values``: the times, NaN of a [MASK] without one; ``unit``: what
+    they count.
+    """
+
+    places: NDArray[Any]
+    values: NDArray[np.float64]
+    unit: TimeUnit
 
 
 class _TimesBeside(NamedTuple):
@@ -185,12 +212,18 @@ def _without_value(cells: Any) -> NDArray[np.bool_]:
     return np.asarray(without_value(decoded(cells)), np.bool_)
 
 
-def _with_the_last(times: NDArray[Any] | None, is_last: NDArray[np.bool_]) -> NDArray[Any]:
+def _with_the_last(times: NDArray[Any], is_last: NDArray[np.bool_]) -> NDArray[Any]:
     """Return places by which values with a time stand in its order, and those without one behind all of them."""
     places = np.full(len(is_last), len(is_last))
-    if times is not None:
-        places[~is_last] = np.unique(times, return_inverse=True)[1]
+    places[~is_last] = np.unique(times, return_inverse=True)[1]
     return places
+
+
+def _with_nan(times: NDArray[np.float64], is_last: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the times of all items, NaN of those without one."""
+    found = np.full(len(is_last), np.nan)
+    found[~is_last] = times
+    return found
 
 
 def _row_of(error: DataError, rows: NDArray[np.int64]) -> int | None:

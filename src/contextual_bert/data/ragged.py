@@ -40,3 +40,17 @@ def flat_index(offsets: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray
     """
     sizes = np.diff(offsets)[chosen]
     return np.repeat(offsets[:-1][chosen], sizes) + places_of(sizes)
+
+
+def in_second_half(second_starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return 1 for each element of a pair's second half, 0 for those before.
+
+    Args:
+        second_starts: the place in each pair where the second half begins.
+        sizes: number of elements of each pair.
+
+    Example:
+        >>> in_second_half(np.array([1, 2]), np.array([3, 2])).tolist()
+        [0, 1, 1, 0, 0]
+    """
+    return (places_of(sizes) >= np.repeat(second_starts, sizes)).astype(np.uint8)

@@ -32,6 +32,7 @@ from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.data.reading_notes import reading_lines
+from contextual_bert.data.time_gaps import ItemTimes
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.frames import Frame, as_table
 
@@ -83,6 +84,8 @@ class SetTable:
         time: name of the column that says when, if there is one.
         left_out: the items of all rows that no set holds any more.
         separator: what stands between the items where a cell of the table is one text.
+        places: the place of each item in its row as that was read, (items of all sets,).
+        times: of the items, for models that read how much time passed between them; None: nothing says them.
 
     Example:
         >>> sets = read_sets(pa.table({"items": [["b", "a"], [], ["c"]]}), items="items", policy=SetPolicy())
@@ -102,6 +105,8 @@ class SetTable:
     time: str | None = None
     left_out: LeftOut | None = None
     separator: str = ","
+    places: NDArray[np.int64] | None = None
+    times: ItemTimes | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -132,13 +137,22 @@ class SetTable:
         """
         index = np.asarray(chosen)
         index = np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64)
+        flat = flat_index(self.offsets, index)
         return replace(
             self,
-            values=self.values.take(pa.array(flat_index(self.offsets, index))),
+            values=self.values.take(pa.array(flat)),
             offsets=offsets_of(self.sizes[index]),
             rows=self.rows[index],
             table=self.table.take(pa.array(index)),
+            places=self.places[flat] if self.places is not None else None,
+            times=self.times.select(index) if self.times is not None else None,
         )
+
+    def with_times(self, times: ItemTimes | None) -> Self:
+        """Return the same sets, given the times of all items of the table that was read."""
+        if times is None or self.places is None:
+            return self
+        return replace(self, times=times.at(np.repeat(self.rows, self.sizes), self.places, self.offsets))
 
     def distinct_items(self) -> list[str]:
         """Every item that occurs, sorted: what a vocabulary is made of."""
@@ -284,6 +298,7 @@ def read_sets(
         time=time,
         left_out=_left_out(asked_sizes - kept_sizes, rare_sizes, table.column(customer) if customer else None),
         separator=policy.separator,
+        places=kept.places,
     )
 
 

@@ -8,7 +8,7 @@ constraints. It knows names, masks and arrays. It imports no torch: ``Completion
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from contextual_bert.inference.queries import (
     read_request,
 )
 from contextual_bert.inference.query_schema import existing_keys
+from contextual_bert.inference.query_times import query_gaps
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.json_text import json_text
 from contextual_bert.models.compatibility import check_processor
@@ -49,6 +50,7 @@ from contextual_bert.places import QueryPlace
 from contextual_bert.softmax_over import SoftmaxOver
 
 Query = Mapping[str, Any] | Request  # as it was given, or read already
+Gaps = Sequence[NDArray[np.int64]]  # one array a set
 
 
 class Ranking(NamedTuple):
@@ -126,6 +128,7 @@ class BaseCompletionPipeline(ABC):
         *,
         top_k: int,
         guidance: Sequence[float] | float = 1.0,
+        gaps: Gaps | None = None,
     ) -> Ranking:
         """Rank the permitted items of each [MASK] of a batch.
 
@@ -139,6 +142,7 @@ class BaseCompletionPipeline(ABC):
             permitted: which items each blank may get.
             top_k: proposals a blank.
             guidance: one number a set, or one for all.
+            gaps: of time before each item of each set, see ``query_gaps``; None: not known, or not read.
         """
 
     @abstractmethod
@@ -161,7 +165,8 @@ class BaseCompletionPipeline(ABC):
         Args:
             queries: {"items": [...], "context": {...}} and, if wished, constraints: "allow", "deny", "owned",
                 "repeats", "in_stock", "where", "max_price", "budget", "at_most_one_per". Without a [MASK] the set is
-                completed by one more item. A context feature that is not named is missing. "guidance": 0 is what
+                completed by one more item. A context feature that is not named is missing. Of a run that reads time
+                gaps "times" has one an item, None where it is not known, as of the [MASK]. "guidance": 0 is what
                 anybody would get, 1 the model as it is, above 1 is more personal.
             top_k: proposals a slot.
             batch_size: queries a forward pass.
@@ -192,19 +197,41 @@ class BaseCompletionPipeline(ABC):
             batch = requests[start : start + batch_size]
             encoded = context.arrays_of(slice(start, start + batch_size)) if context is not None else None
             permitted = [self.permitted(request, row=row) for row, request in enumerate(batch, start)]
-            guidance = [each.guidance for each in batch]
-            filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k, guidance=guidance)
+            how: dict[str, Any] = {"top_k": top_k, "guidance": [each.guidance for each in batch]}
+            gaps = self.gaps_of(batch, row=start)
+            filled = self.fill([each.items for each in batch], encoded, permitted, gaps=gaps, **how)
             for row, (request, slots) in enumerate(zip(batch, filled, strict=True), start):
                 yield self.answer(request, slots, has_unknown=has_unknown[row], context_notes=notes.of(row))
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """Return the permitted items of each blank of the query."""
         check_set(request, self.model.config, row=row)
+        self.gaps_of([request], row=row)
         check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
             return permitted_items(self.asked(request), request.settings)
         except (QueryError, UnknownNameError, SchemaError) as error:
             raise error.at(QueryPlace((row, *existing_keys(request.given, error.location)))) from None
+
+    def gaps_of(self, requests: Sequence[Request], *, row: int = 0) -> Gaps | None:
+        """Return the gap of time before each item of some requests; None where the model reads none.
+
+        Raises:
+            QueryError: as ``query_gaps``; ``row`` is the number of the first request.
+        """
+        config = self.model.config
+        found = [
+            query_gaps(each.times, config, num_items=len(each.items), row=number)
+            for number, each in enumerate(requests, row)
+        ]
+        return None if config.time_gaps is None else cast(Gaps, found)
+
+    def read_of(self, sets: Sequence[Sequence[str]], gaps: Gaps | None) -> tuple[Sequence[Sequence[str]], Gaps | None]:
+        """Return the items that are read of each set, and their gaps: the first one that is read keeps its own."""
+        read = [newest_of(items, self.model.config) for items in sets]
+        if gaps is None:
+            return read, None
+        return read, [each[len(each) - len(kept) :] for each, kept in zip(gaps, read, strict=True)]
 
     def asked(self, request: Request) -> ConstraintInput:
         """Return the input of the constraints for a query."""
@@ -224,16 +251,17 @@ class BaseCompletionPipeline(ABC):
         *,
         top_k: int,
         guidance: Sequence[float] | float = 1.0,
+        gaps: Gaps | None = None,
     ) -> Iterator[list[Slot]]:
         """Yield the slots of each set of one batch.
 
         Args:
-            sets, context, top_k, guidance: see ``rank_permitted``.
+            sets, context, top_k, guidance, gaps: see ``rank_permitted``.
             permitted: the permitted items of each set.
         """
         each_blank = np.concatenate([each.items for each in permitted])
-        read = [newest_of(items, self.model.config) for items in sets]
-        found = self.rank_permitted(read, context, each_blank, top_k=top_k, guidance=guidance)
+        read, gaps = self.read_of(sets, gaps)
+        found = self.rank_permitted(read, context, each_blank, top_k=top_k, guidance=guidance, gaps=gaps)
         ranked = zip(found.ids.tolist(), found.probabilities.tolist(), found.excluded.tolist(), strict=True)
         return self.slots(sets, permitted, ranked)
 

@@ -21,6 +21,7 @@ from contextual_bert.errors import ConfigurationError, DataError, Message, Query
 from contextual_bert.inference.catalogue import NO_GROUP, Catalogue
 from contextual_bert.inference.query_schema import (
     GUIDANCE,
+    TIMES,
     Attributes,
     Condition,
     Conditions,
@@ -215,7 +216,7 @@ def _register(function: Function, *, across_blanks: bool) -> Function:
 
 def known_keys() -> list[str]:
     """The keys of a query that mean something."""
-    return ["items", "locked", "context", GUIDANCE, *constraint_keys()]
+    return ["items", "locked", TIMES, "context", GUIDANCE, *constraint_keys()]
 
 
 def constraint_keys() -> list[str]:

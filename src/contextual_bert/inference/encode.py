@@ -24,7 +24,8 @@ UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
 
 
 def encode_sets(sets: SetTable, processor: "ContextualBertProcessor", *, file: str | None = None) -> "SequenceDataset":
-    """The data set of these sets: items as ids ([UNK] where the vocabulary lacks one), contexts encoded.
+    """The data set of these sets: items as ids ([UNK] where the vocabulary lacks one), contexts encoded; and the gaps
+    of time between items, where the sets have their times.
 
     Raises:
         SchemaError, DataError: the table does not fit the processor's schema.
@@ -36,7 +37,11 @@ def encode_sets(sets: SetTable, processor: "ContextualBertProcessor", *, file: s
         raise placed(error, sets.rows, file=file) from error
     tensors = context.tensors if context is not None else {}
     return data.SequenceDataset(
-        np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows
+        np.where(ids < 0, UNKNOWN_ID, ids),
+        sets.offsets,
+        context=tensors,
+        example_ids=sets.rows,
+        token_type_ids=sets.times.gaps().astype(np.uint8) if sets.times is not None else None,
     )
 
 

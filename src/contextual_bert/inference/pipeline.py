@@ -19,7 +19,7 @@ from contextual_bert.candidates import exclude, excluded_ids
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Query, Ranking
+from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Gaps, Query, Ranking
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_answers import JointAnswer, Method, new_item_notes
 from contextual_bert.inference.context_notes import ContextNotes
@@ -31,7 +31,6 @@ from contextual_bert.inference.queries import (
     check_queries,
     check_set,
     encode_contexts,
-    newest_of,
     read_request,
 )
 from contextual_bert.inference.saved import load_item_model
@@ -159,7 +158,8 @@ class CompletionPipeline(BaseCompletionPipeline):
         about = ContextNotes(context, self.processor.schema, self.model)
         for row, request in enumerate(requests):
             check_set(request, self.model.config, row=row)
-            inputs: dict[str, Any] = self.processor.encode_items([newest_of(request.items, self.model.config)])
+            read, gaps = self.read_of([request.items], self.gaps_of([request], row=row))
+            inputs: dict[str, Any] = self.processor.encode_items(read, gaps)
             if context is not None:
                 inputs["context"] = context.rows(slice(row, row + 1))
             asked = self.asked(request)
@@ -202,8 +202,9 @@ class CompletionPipeline(BaseCompletionPipeline):
         *,
         top_k: int,
         guidance: Sequence[float] | float = 1.0,
+        gaps: Gaps | None = None,
     ) -> Ranking:
-        inputs: dict[str, Any] = self.processor.encode_items(sets)
+        inputs: dict[str, Any] = self.processor.encode_items(sets, gaps)
         if isinstance(context, Mapping):
             inputs["context"] = {name: torch.as_tensor(values) for name, values in context.items()}
         elif context is not None:

@@ -21,6 +21,7 @@ from contextual_bert.inference.constraints import (
 )
 from contextual_bert.inference.query_schema import (
     GUIDANCE,
+    TIMES,
     QueryModel,
     as_list_or_none,
     context_record,
@@ -49,7 +50,8 @@ class Request:
 
     ``items``: the set, with at least one [MASK]; ``context``: the record of who asks; ``settings``: constraint -> the
     checked values of its keys; ``replaced``: items that a [MASK] stands for because the query locked others;
-    ``guidance``: how personal the answer is to be; ``given``: the query as it came.
+    ``guidance``: how personal the answer is to be; ``given``: the query as it came; ``times``: of the items, see
+    ``query_times``.
     """
 
     items: list[str]
@@ -58,6 +60,7 @@ class Request:
     replaced: Sequence[str] = ()
     guidance: float = 1.0
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    times: Sequence[Any] | None = None
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
@@ -300,7 +303,13 @@ def _request_of(read: QueryModel, query: Mapping[str, Any]) -> Request:
     items = [item if item in kept else MASK for item in read.items]
     asked = items if MASK in items else [*items, MASK]
     guidance = 1.0 if read.guidance is None else read.guidance
-    return Request(asked, read.context or {}, constraint_settings(read), replaced, guidance, query)
+    if read.times is not None and len(read.times) != len(read.items):
+        raise QueryError(
+            f"{counted(len(read.times), 'time')} for {counted(len(read.items), 'item')}",
+            location=(TIMES,),
+            fix="Give one an item, null where it is not known.",
+        )
+    return Request(asked, read.context or {}, constraint_settings(read), replaced, guidance, query, read.times)
 
 
 def encode_contexts(requests: Sequence[Request], processor: "ContextualBertProcessor") -> "EncodedContext | None":

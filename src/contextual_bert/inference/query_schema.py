@@ -39,6 +39,7 @@ TRUTH_WORDS = {  # how tables and people write truth values, in lower case
 }
 _UNKNOWN = ("extra_forbidden", "invalid_key")  # an unknown name, or a key that is no text
 _KEYS_OF_A_TEST = 3  # where, the number of the condition, the test
+TIMES = "times"  # the key of a query that says when each item was taken
 GUIDANCE = "guidance"  # the key of a query that is no constraint: how personal the answer is to be
 CONDITION = 'Give {"attribute": "category", "in": ["coat", "jacket"]}, or short {"category": "coat"}.'
 
@@ -107,6 +108,14 @@ def given_value(value: Any) -> Any:
         return value
     value = none_if_missing(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _times(value: Any) -> list[Any]:
+    """Return the value of ``times`` as a list; what a time looks like is for the model of the run to say."""
+    if (found := as_list_or_none(value)) is None:
+        problem = f"{shown(value)} is not a list of times"
+        raise DataError(problem, value=value, fix='Give one an item: "times": ["2016-03-05T14:30:00", null].')
+    return found
 
 
 def names(value: Any, info: ValidationInfo) -> list[str]:
@@ -189,6 +198,7 @@ def guidance_of(value: Any) -> float:
 
 Single = str | float | bool  # what `canonical` takes of JSON
 Names = Annotated[list[str], BeforeValidator(names, json_schema_input_type=list[Single])]
+Times = Annotated[list[Any], BeforeValidator(_times, json_schema_input_type=list[float | str | None])]
 Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 Value = Annotated[str, BeforeValidator(canonical, json_schema_input_type=Single)]
 Values = Annotated[list[Value], Field(fail_fast=True)]
@@ -264,6 +274,11 @@ class QueryModel(BaseModel):
 
     items: Names = []
     locked: Names | None = None
+    times: Times | None = Field(
+        default=None,
+        description="The time of each item, of models that read how much time passed between them: ISO 8601 or a "
+        "number, as in training; null where it is not known. Left out: none is known.",
+    )
     context: Record | None = None
     guidance: Weight | None = None
 
@@ -276,7 +291,7 @@ class QueryModel(BaseModel):
             if key == "context":
                 value = none_if_missing(value)
                 is_empty = value is None or (not hasattr(value, "ndim") and not value)
-            elif key == "locked":
+            elif key in ("locked", TIMES):
                 is_empty = none_if_missing(value) is None
             elif key in cls.model_fields and key != "items":
                 value = given_value(value)
@@ -294,7 +309,12 @@ def _is_number(annotation: Any) -> bool:
 
 
 _CONDITION_KEYS = ("attribute", *TESTS, "blank")
-_COUNTED = {"items": "the set has {} items", "where": "it has {} conditions", "at_most_one_per": "it has {} attributes"}
+_COUNTED = {
+    "items": "the set has {} items",
+    TIMES: "it has {} times",
+    "where": "it has {} conditions",
+    "at_most_one_per": "it has {} attributes",
+}
 
 
 def query_error(

@@ -17,7 +17,7 @@ SIMILARITY_WEIGHT = 16.0  # an item as near as can be is favoured by so many nat
 LARGEST_WEIGHT = 1000
 QUERY = 'Give {"item": "coat-17", "context": {...}}, or a list of such queries.'
 # Keys of a query that are about a set, or about several items of it.
-OF_SETS = ("items", "locked", "repeats", "budget", "budget_includes_visible", "at_most_one_per")
+OF_SETS = ("items", "locked", "times", "repeats", "budget", "budget_includes_visible", "at_most_one_per")
 
 
 class SimilarItem(TypedDict):

@@ -12,12 +12,13 @@ from transformers import BertConfig
 
 from contextual_bert.conditioning import ConditioningMethod, Sizes, get_method, methods_of_setting
 from contextual_bert.context import ContextSchema, FeatureLayout
-from contextual_bert.errors import CheckpointError, ConfigurationError, Message, did_you_mean
+from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message, did_you_mean
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.models.backbones import Blocks, get_blocks
 from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
+TIME_UNITS = ("seconds", "numbers")
 POOLINGS = ("cls", "mean")
 BLOCKS = ("bert", "mpnet", "modernbert", "gpt2")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
@@ -59,12 +60,16 @@ class ContextualBertConfig(BertConfig):
         has_position_embeddings: False for sets, whose order means nothing; True for sequences.
         predicts_next: whether a position reads the items before it alone, and so tells which item comes next, as in
             SASRec; False: it reads those on both sides. Blocks of "bert" and the masked-item head can do this.
+        time_gaps: what the gaps of time between items count, which ``token_type_ids`` then are: "seconds" of dates and
+            timestamps, or "numbers" of a column of numbers; None: none are read. With ``predicts_next`` the items are
+            moved one place back and the gaps are not: a position reads the item before it, and how long after that the
+            item comes that is asked for. That is known when it is asked: it is now minus the last time.
         has_head_layer_norm: whether the head keeps BERT's LayerNorm; False in the paper's setting.
         mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
         reserved_token_ids: ids that are never an answer ([PAD], [MASK], [UNK]): left out of every ranking.
         softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
             but ``reserved_token_ids``; "candidates", all but these and the items that the set shows.
-        type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
+        type_vocab_size: number of segment embeddings, or of bins of ``time_gaps``; 0 for sets, which have neither.
         backbone: what its blocks are: "bert", "mpnet", "modernbert" or, from left to right, "gpt2".
         backbone_settings: fields of that architecture that BertConfig has not; ``from_checkpoint`` sets both.
         embedding_size: width of the embeddings where it is not that of the blocks: a layer maps them to it, and the
@@ -108,6 +113,7 @@ class ContextualBertConfig(BertConfig):
     has_context_as_text: bool = False
     has_position_embeddings: bool = False
     predicts_next: bool = False
+    time_gaps: str | None = None
     has_head_layer_norm: bool = True
     mask_token_id: int = 1
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
@@ -199,9 +205,11 @@ class ContextualBertConfig(BertConfig):
             value = getattr(self, name)
             if value not in known:
                 raise ConfigurationError("is unknown", setting=name, value=value, allowed=did_you_mean(value, known))
-        if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
-            known = did_you_mean(str(self.problem_type), PROBLEM_TYPES)
-            raise ConfigurationError("is unknown", setting="problem_type", value=self.problem_type, allowed=known)
+        for name, known in {"problem_type": PROBLEM_TYPES, "time_gaps": TIME_UNITS}.items():
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                allowed = did_you_mean(str(value), known)
+                raise ConfigurationError("is unknown", setting=name, value=value, allowed=allowed)
         if self.has_context_as_text and (method.has_context or not self.has_position_embeddings):
             raise ConfigurationError(
                 Message(
@@ -234,6 +242,20 @@ class ContextualBertConfig(BertConfig):
 
     def _check_blocks(self) -> None:
         blocks = self.blocks
+        if self.time_gaps is not None and (
+            self.backbone != "bert" or not self.has_position_embeddings or not self.type_vocab_size
+        ):
+            raise ConfigurationError(
+                Message(
+                    "is read of sequences of items, as one embedding a bin: it goes with {backbone}, "
+                    "{has_position_embeddings} and a {type_vocab_size} above 0",
+                    backbone="bert",
+                    has_position_embeddings=True,
+                    type_vocab_size=NAME,
+                ),
+                setting="time_gaps",
+                value=self.time_gaps,
+            )
         if self.predicts_next and (not blocks.can_hide_later or not self.has_position_embeddings):
             able = did_you_mean(self.backbone, [name for name in BLOCKS if get_blocks(name).can_hide_later])
             raise ConfigurationError(

@@ -420,6 +420,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         context: Context | ContextState | None = None,
         labels: Tensor | None = None,
         earlier_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
     ) -> MaskedScores:
         """Rank the true item of each masked position against the whole vocabulary, in constant memory.
 
@@ -434,7 +435,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         if labels is None:
             raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
         rows = self.masked_rows(input_ids, labels)
-        hidden = self.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state
+        hidden = self.bert(input_ids, attention_mask, context, token_type_ids, rows=rows).last_hidden_state
         if has_whole_sets(input_ids, labels):  # one row an item that is asked for
             of_rows = labels[rows]
             place, _ = (of_rows != IGNORED_LABEL).nonzero(as_tuple=True)

@@ -36,6 +36,7 @@ from contextual_bert.memory import memory_bytes
 from contextual_bert.models.backbones import Attended, ConditionedLayer, get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.gap_dropout import with_unknown_gaps
 from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.models.pretrained import load_checkpoint
 
@@ -43,7 +44,7 @@ Context = Mapping[str, Tensor]
 
 
 class ContextualBertEmbeddings(nn.Module):
-    """x_i = LayerNorm(item embedding [+ segment embedding] [+ position embedding]); parameters have BERT's names.
+    """x_i = LayerNorm(item embedding [+ that of its segment or time gap] [+ position embedding]), under BERT's names.
     Blocks that normalise what they read themselves may have embeddings without a LayerNorm, as GPT-2's.
 
     With an ``embedding_size`` of its own the sum has that width, and ``projection`` maps x_i to the blocks'.
@@ -59,6 +60,7 @@ class ContextualBertEmbeddings(nn.Module):
             nn.Embedding(config.max_position_embeddings, size) if config.has_position_table else None
         )
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
+        self.has_time_gaps = config.time_gaps is not None
         settings = config.backbone_settings or {}
         has_bias = settings.get("norm_bias", True)
         self.LayerNorm = (
@@ -100,6 +102,8 @@ class ContextualBertEmbeddings(nn.Module):
         if self.token_type_embeddings is not None:
             if token_type_ids is None:
                 token_type_ids = embeddings.new_zeros(embeddings.shape[:2], dtype=torch.long)
+            if self.training and self.has_time_gaps:
+                token_type_ids = with_unknown_gaps(token_type_ids)
             embeddings = embeddings + self.token_type_embeddings(token_type_ids)
         if self.position_embeddings is not None:
             if position_ids is None:
@@ -535,7 +539,10 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
     def one_place_back(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return the inputs behind a [MASK], without the last: with a causal mask a position reads those before it."""
+        """Return the inputs behind a [MASK], without the last: with a causal mask a position reads those before it.
+
+        Gaps of time stay in their places: a position knows how long after the item before it the next one comes.
+        """
         if input_ids is not None:
             start = torch.full_like(input_ids[:, :1], self.config.mask_token_id)
             return torch.cat([start, input_ids[:, :-1]], dim=1), None

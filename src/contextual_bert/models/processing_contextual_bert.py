@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
+import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
@@ -310,12 +312,14 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
             features["context"] = of_rows
         return ContextualBatch(features)
 
-    def encode_items(self, items: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """input_ids and attention_mask (batch, length) of sets, without a context.
+    def encode_items(
+        self, items: Sequence[Sequence[str]], gaps: Sequence[NDArray[np.int64]] | None = None
+    ) -> dict[str, Any]:
+        """input_ids and attention_mask (batch, length) of sets, without a context; and token_type_ids, given time gaps.
 
         Of the reserved names only [MASK] means something in a set; an item that is called like another is unknown.
         """
-        return {name: torch.from_numpy(array) for name, array in self.encode_names(items).items()}
+        return {name: torch.from_numpy(array) for name, array in self.encode_names(items, gaps).items()}
 
     def _encode_text(
         self, text: str | Sequence[str], text_pair: str | Sequence[str] | None, settings: Mapping[str, Any]

@@ -45,8 +45,10 @@ class RawValueEncoder:
         """The raw columns of categories, which ``read_table`` is to read as they are spelt."""
         return self.schema.code_columns if self.schema is not None else ()
 
-    def encode_names(self, sets: Sequence[Sequence[str]]) -> dict[str, NDArray[np.int64]]:
-        """Return input_ids and attention_mask of sets as arrays.
+    def encode_names(
+        self, sets: Sequence[Sequence[str]], gaps: Sequence[NDArray[np.int64]] | None = None
+    ) -> dict[str, NDArray[np.int64]]:
+        """Return input_ids and attention_mask of sets as arrays; and token_type_ids, given the gaps of time.
 
         Of the reserved names only [MASK] means something in a set; an item that is called like another is unknown.
 
@@ -55,6 +57,7 @@ class RawValueEncoder:
 
         Args:
             sets: names of items.
+            gaps: of time before each item of each set, for models that read them.
         """
         unknown, mask_id = self.items.id_of(UNKNOWN), self.items.id_of(MASK)
         find = self.items.id_of_value
@@ -62,10 +65,10 @@ class RawValueEncoder:
         length = max((len(row) for row in rows), default=0)
         ids = [row + [0] * (length - len(row)) for row in rows]
         mask = [[1] * len(row) + [0] * (length - len(row)) for row in rows]
-        return {
-            "input_ids": np.array(ids, np.int64).reshape(len(rows), length),
-            "attention_mask": np.array(mask, np.int64).reshape(len(rows), length),
-        }
+        found = {"input_ids": ids, "attention_mask": mask}
+        if gaps is not None:
+            found["token_type_ids"] = [[*row.tolist(), *[0] * (length - len(row))] for row in gaps]
+        return {name: np.array(each, np.int64).reshape(len(rows), length) for name, each in found.items()}
 
     def encode_context(self, context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> EncodedContext | None:
         """Encode one record a row.

@@ -178,6 +178,8 @@ def _set_wording(recipe: Recipe) -> dict[str, str]:
         kind = "model of sequences" if predicts_next(recipe) else "masked model of sequences"
     if recipe.set_task.hide == "next":
         does, given = "It proposes the next item of a sequence", "the items before it"
+    if recipe.set_task.time_gaps:
+        given += " and how much time passed between them"
     if recipe.set_task.hide == "set":
         does, given = "It proposes the items of a whole set", "none of them"
     return {"kind": kind, "does": does, "given": given}

@@ -24,6 +24,7 @@ from contextual_bert.runs.evaluator import (
     evaluated_part,
     evaluated_recipe,
     evaluated_rows,
+    gap_lines,
     provenance_of,
     shuffled_lines,
     split_for,
@@ -103,7 +104,7 @@ def load_evaluation(
         outside = outside_lines_of(asked, processor, first_rows=first_rows)
         ready.customers_of(asked.rows)  # a missing one is found before anything is scored
         encoded = ready.encoding_lines(chosen)
-    read = (*rows.lines(), *examples.lines(), sentence, *shuffled_lines(own))
+    read = (*rows.lines(), *examples.lines(), sentence, *shuffled_lines(own), *gap_lines(own, recipe))
     return Evaluator(
         directory=directory,
         ready=ready,

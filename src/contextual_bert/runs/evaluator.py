@@ -214,7 +214,10 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     made = {**SPLIT_FIELDS, **none} if overrides.get("split") is not None else {}
     if overrides.get("data") is not None:
         made = {**made, **none}  # the other table is one file, and has no parts
-    return own.changed(**{"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **overrides})
+    changes = {"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **overrides}
+    if own.task.has_items and overrides.get("order") == overrides.get("items", own.set_task.items):
+        changes["time_gaps"] = False  # items in their order have no times: all gaps are unknown
+    return own.changed(**changes)
 
 
 def evaluated_rows(recipe: Recipe, own: Recipe, source: Frame | None, *, needed: Sequence[str] = ()) -> RunTable:
@@ -277,6 +280,13 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
             fix="Name a split file with --split, or leave --part out to evaluate all rows.",
         )
     return None, "evaluated: all rows, for this is not the table that the run was trained with"
+
+
+def gap_lines(own: Recipe, recipe: Recipe) -> tuple[str, ...]:
+    """Return a sentence where a run reads how much time passed between items, and its table has no times."""
+    if not own.task.has_items or own.set_task.time_gaps == recipe.set_task.time_gaps:
+        return ()
+    return ("how much time passed between items is not known: they are read in the order in which they stand",)
 
 
 def shuffled_lines(own: Recipe) -> tuple[str, ...]:

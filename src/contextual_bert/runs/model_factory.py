@@ -33,7 +33,8 @@ from contextual_bert.baselines.names import (
 )
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
-from contextual_bert.data import cooccurrence_vectors
+from contextual_bert.data import SetTable, cooccurrence_vectors
+from contextual_bert.data.time_gaps import ItemTimes
 from contextual_bert.errors import NAME, ConfigurationError, ContextualBertError, Message, joined
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.item_features import ItemLayout
@@ -248,7 +249,7 @@ def new_model(
         "initializer_range": initial_scale(sizes["hidden_size"]),
         "attn_implementation": attention_for(recipe, ready),
         "softmax_over": loss_candidates(ready),
-        **order_fields(recipe, ready.datasets),
+        **order_fields(recipe, ready.datasets, item_times_of(ready)),
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
@@ -256,6 +257,11 @@ def new_model(
     fields |= {"item_features": layout.to_dict()} if layout is not None else {}
     with model_settings_in_words(recipe):
         return with_features(ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields)), ready)
+
+
+def item_times_of(ready: PreparedData) -> ItemTimes | None:
+    """Return the times of the items of prepared sets; None where the gaps between them are not read."""
+    return ready.examples.times if isinstance(ready.examples, SetTable) else None
 
 
 def item_layout_of(recipe: Recipe, ready: PreparedData) -> ItemLayout | None:
@@ -370,10 +376,22 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
             value=recipe.conditioning,
             fix=Message("Give the same, or start without {init_from}.", init_from=NAME),
         )
-    kept = dict.fromkeys(("has_position_embeddings", "predicts_next"), False)
-    kept |= {name: value for name, value in order_fields(recipe, ready.datasets).items() if name in kept}
-    wanted = {**kept, **recipe.model} if recipe.set_task.order or model.config.predicts_next else recipe.model
+    kept: dict[str, Any] = {"has_position_embeddings": False, "predicts_next": False, "time_gaps": None}
+    own = order_fields(recipe, ready.datasets, item_times_of(ready))
+    kept |= {name: value for name, value in own.items() if name in kept}
+    has_order = recipe.set_task.order or model.config.predicts_next or model.config.time_gaps
+    wanted = {**kept, **recipe.model} if has_order else recipe.model
     differing = [field for field, value in wanted.items() if model.config.value_of(field) != value]
+    if differing == ["time_gaps"]:
+        reads = {None: "without time gaps", "seconds": "with gaps of dates or timestamps", "numbers": "of numbers"}
+        raise ConfigurationError(
+            f"was trained {reads[model.config.time_gaps]}, and this run would be {reads[kept['time_gaps']]}",
+            setting="init_from",
+            value=start,
+            fix=Message(
+                "Give {order} and {time_gaps} as it was trained, or start without it.", order=..., time_gaps=...
+            ),
+        )
     if differing and differing[0] not in recipe.model:  # it follows from the order
         reads = "tells what comes next" if model.config.predicts_next else "reads items in their order"
         raise ConfigurationError(

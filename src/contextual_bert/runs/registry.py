@@ -91,6 +91,13 @@ def check_kind(recipe: Recipe) -> None:
             value=recipe.model[name],
             fix=f"{recipe.conditioning!r} does not read this field of a model's config. Leave it out.",
         )
+    if recipe.task.has_items and recipe.set_task.time_gaps and recipe.conditioning in SET_BASELINES:
+        raise ConfigurationError(
+            f"is for models that read items in their order, and {recipe.conditioning!r} is a baseline, which does not",
+            setting="time_gaps",
+            value=True,
+            fix="Leave it out: the figures of a baseline are the same without.",
+        )
     if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
         raise ConfigurationError(

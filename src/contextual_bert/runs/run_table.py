@@ -36,6 +36,7 @@ from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
 from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_table import with_tag_lists
+from contextual_bert.data.time_gaps import ItemTimes
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.inference.encode import naming
 from contextual_bert.training.recipe import Recipe
@@ -209,11 +210,13 @@ class RunTable:
         table: the rows.
         parts: the files, and how many rows each has before rows are grouped.
         groups: the rows of each set, where the files have one item a row.
+        times: of the items of each row, where a model reads how much time passed between them.
     """
 
     table: pa.Table
     parts: PartTables
     groups: Groups | None = None
+    times: ItemTimes | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -281,7 +284,7 @@ class RunTable:
             customer=customer,
             time=recipe.time,
             count_rows=count_rows,
-        )
+        ).with_times(self.times)
         return replace(found, report=replace(found.report, noun=recipe.set_task.row_noun))
 
     def lines(self) -> list[str]:
@@ -290,7 +293,7 @@ class RunTable:
 
     def without_rows(self) -> Self:
         """Return the same of an empty table: it is sent to each process of a study."""
-        return replace(self, table=self.table.slice(0, 0).select([]), parts=self.parts.without_rows())
+        return replace(self, table=self.table.slice(0, 0).select([]), parts=self.parts.without_rows(), times=None)
 
 
 def read_data(
@@ -333,10 +336,13 @@ def read_data(
         parts = parts._replace(table=joined_notes(parts.files, notes).noted(parts.table))
     if recipe.schema is None:
         _check_date_formats(parts.table, recipe)
+    times, reads_gaps = None, recipe.task.has_items and recipe.set_task.time_gaps
     if not recipe.task.grouping:
-        with in_its_file(parts.files, parts.sizes):
-            table = order.in_lists(parts.table, items=recipe.set_task.items, file=recipe.data) if order else parts.table
-        return RunTable(table, parts.without_rows())
+        table = parts.table
+        if order is not None:
+            with in_its_file(parts.files, parts.sizes):
+                table, times = order.with_times(table, items=recipe.set_task.items, file=recipe.data)
+        return RunTable(table, parts.without_rows(), times=times if reads_gaps else None)
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
     named = (recipe.customer, recipe.time, recipe.split_column)
     table, by = parts.table, recipe.task.grouping
@@ -360,9 +366,8 @@ def read_data(
         )
     if len(parts.files) > 1:
         groups = replace(groups, table=groups.table.drop_columns([by[-1]]), by=recipe.task.grouping)
-    return RunTable(
-        groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.task.grouping))
-    )
+    named_groups = replace(groups, table=groups.table.select(recipe.task.grouping), times=None)
+    return RunTable(groups.table, parts.without_rows(), named_groups, groups.times if reads_gaps else None)
 
 
 def _order_of(recipe: Recipe) -> ItemOrder | None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from contextual_bert.arrow_types import decoded, is_list
 from contextual_bert.baselines.names import SET_BASELINES
 from contextual_bert.data.instants import times_in
+from contextual_bert.data.time_gaps import NUM_GAPS, ItemTimes
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.training.recipe import Recipe
 
@@ -116,8 +117,17 @@ def positions_of(model: object) -> int | None:
     return config.max_position_embeddings if getattr(config, "has_position_embeddings", False) else None
 
 
-def order_fields(recipe: Recipe, datasets: "Mapping[str, SequenceDataset]") -> dict[str, Any]:
-    """Return the fields of a new model's config that follow from the order of the items; none where there is none."""
+def order_fields(
+    recipe: Recipe, datasets: "Mapping[str, SequenceDataset]", times: ItemTimes | None = None
+) -> dict[str, Any]:
+    """Return the fields of a new model's config that follow from the order of the items; none where there is none.
+
+    Args:
+        recipe: what is asked for.
+        datasets: part -> its sequences.
+        times: of their items, where the gaps between them are read.
+    """
+    unit = times.unit if times is not None else None
     longest = longest_read(recipe, datasets)
     if longest is None:
         return {}
@@ -125,6 +135,7 @@ def order_fields(recipe: Recipe, datasets: "Mapping[str, SequenceDataset]") -> d
         "has_position_embeddings": True,
         "predicts_next": predicts_next(recipe),
         "max_position_embeddings": longest,
+        **({"time_gaps": unit, "type_vocab_size": NUM_GAPS} if unit is not None else {}),
     }
 
 

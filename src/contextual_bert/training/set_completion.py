@@ -30,6 +30,8 @@ class SetCompletion(TaskSettings):
         order: column that puts the items of a set in order, for sequences such as playlists and sessions: a time or
             number a row with ``group_by``, else lists of them as long as those of the items; or the column of items
             itself, whose lists stand in their order. None: order means nothing.
+        time_gaps: whether the model reads how much time passed before each item, in logarithmic bins of the times that
+            ``order`` names.
         hide: "items": some items of a set are masked and predicted from the others; "set": all items at once, from the
             context alone, as the next basket is from what was bought before; "next": each item is predicted from those
             before it, and the last one is asked for in evaluations.
@@ -94,6 +96,14 @@ class SetCompletion(TaskSettings):
             is_of_data=True,
         ),
     ] = None
+    time_gaps: Annotated[
+        bool,
+        Option(
+            "With --order COLUMN: read how much time passed before each item, too, of times in seconds, of numbers in "
+            "their units.",
+            SETS,
+        ),
+    ] = False
     hide: Annotated[
         Hidden,
         Option(
@@ -249,6 +259,14 @@ class SetCompletion(TaskSettings):
                 fix="Leave it out, or hide something else.",
             )
         check_differs(self.order, self.group_by)
+        if self.time_gaps and self.order in (None, self.items):
+            named = "no column has their times" if self.order is None else f"{self.order!r} has the items, and no times"
+            raise ConfigurationError(
+                f"is how much time passed between items, and {named}",
+                setting="time_gaps",
+                value=True,
+                fix=Message("Name a column of times or numbers with {order}, or leave it out.", order=...),
+            )
 
     def _check_no_features(self) -> None:
         """Raise ConfigurationError for a setting of the items' features where no catalogue has some."""

@@ -255,7 +255,8 @@ def test_half_weights_answer(name: str) -> None:
 def test_it_takes_the_batches_of_a_text_dataset(name: str) -> None:
     token_ids, offsets = torch.tensor([1, 3, 2, 4, 2, 1, 5, 2, 6, 2]), torch.tensor([0, 5, 10])
     labels = torch.tensor([0, 1]) if name in CLASSIFIERS else token_ids % 3
-    texts = SequenceDataset(token_ids, offsets, context={}, labels=labels, second_starts=torch.tensor([3, 3]))
+    halves = torch.tensor([0, 0, 0, 1, 1] * 2)
+    texts = SequenceDataset(token_ids, offsets, context={}, labels=labels, token_type_ids=halves)
     model = model_for(name)
     output = model(**texts.__getitems__([1, 0]).inputs())
     assert set(output) == {"loss", "logits"}

@@ -94,6 +94,7 @@ OTHERS = frozenset(
             "--allow-host",
             "--allow-origin",
             "--order",
+            "--times",
             "--one-per",
         ),
         # Words or numbers; they belong to the table that is read.

@@ -1,5 +1,6 @@
 """Models that tell which item comes next: no position sees what it is asked for, and all paths give one answer."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,59 @@ def test_what_cannot_tell_the_next_item_is_refused() -> None:
     for head in (ContextualBertForSequenceClassification, ContextualBertForCausalLM):
         with pytest.raises(ConfigurationError, match="is for sequences of items"):
             head(config)
+
+
+GAPS: dict[str, Any] = {"time_gaps": "seconds", "type_vocab_size": 9}
+
+
+def test_a_position_reads_the_gap_before_what_is_asked_and_none_that_follows() -> None:
+    model = miniature_model("none", **NEXT, **GAPS).eval()
+    batch = {"input_ids": batch_of()["input_ids"][:1]}
+    gaps = torch.tensor([[0, 3, 4, 5, 6, 7]])
+    before = model(**batch, token_type_ids=gaps, logits_at="all").logits[0]
+    for place in range(6):
+        changed = gaps.clone()
+        changed[0, place] = 8
+        after = model(**batch, token_type_ids=changed, logits_at="all").logits[0]
+        torch.testing.assert_close(after[:place], before[:place], rtol=0, atol=0)
+        # Items are moved one place back and gaps are not: the item at this place is asked for with the gap before it.
+        assert not torch.allclose(after[place], before[place])
+    unknown = model(**batch, logits_at="all").logits
+    torch.testing.assert_close(unknown, model(**batch, token_type_ids=gaps * 0, logits_at="all").logits)
+
+
+def test_some_gaps_are_unknown_while_training() -> None:
+    torch.manual_seed(0)
+    model = miniature_model("none", **NEXT, **GAPS, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    ids, gaps = torch.arange(5, 11).repeat(400, 1), torch.full((400, 6), 4)
+    known = model.eval()(ids, token_type_ids=gaps, logits_at="all").logits[0]
+    with torch.no_grad():
+        trained = model.train()(ids, token_type_ids=gaps, logits_at="all").logits
+        is_whole = (trained - model(ids[:1], token_type_ids=gaps[:1] * 0, logits_at="all").logits).abs().amax(
+            (1, 2)
+        ) < 1e-5
+    is_known = (trained - known).abs().amax((1, 2)) < 1e-5
+    assert 0.05 < is_whole.float().mean() < 0.16
+    assert is_known.float().mean() == pytest.approx(0.9**7, abs=0.08)
+
+
+def test_settings_of_gaps_that_cannot_be_are_refused() -> None:
+    for fields, told in (
+        ({**NEXT, **GAPS, "time_gaps": "days"}, "time_gaps='days' is unknown"),
+        ({**NEXT, "time_gaps": "seconds"}, "type_vocab_size"),
+        ({**GAPS}, "has_position_embeddings"),
+        ({**GAPS, "backbone": "mpnet", "has_position_embeddings": True}, "backbone"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            miniature_config("none", **fields)
+    with pytest.raises(ConfigurationError, match="token_type_ids was given, and this model has no embeddings"):
+        miniature_model("none", **NEXT)(torch.tensor([[5, 6]]), token_type_ids=torch.tensor([[0, 3]]))
+
+
+def test_a_config_without_the_field_reads_no_gaps(tmp_path: Path) -> None:
+    model = miniature_model("none", **NEXT)
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["time_gaps"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert ContextualBertForMaskedLM.from_pretrained(tmp_path).config.time_gaps is None

@@ -169,7 +169,7 @@ def test_permuting_leaves_labels_pairs_and_the_data_set_as_they_were() -> None:
     context = {"a": torch.tensor([1, 2]), "b": torch.tensor([[3], [4]])}
     own: dict[str, Any] = {
         "labels": torch.tensor([1, 0]),
-        "second_starts": torch.tensor([1, 1]),
+        "token_type_ids": torch.tensor([0, 1, 0, 1]),
         "example_ids": torch.tensor([7, 3]),
     }
     texts = SequenceDataset(torch.tensor([5, 6, 7, 8]), torch.tensor([0, 2, 4]), context=context, pad_id=9, **own)

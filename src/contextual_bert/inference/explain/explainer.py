@@ -128,8 +128,7 @@ def contributions_of_items(asked: Question, chosen: int, *, full: float) -> Iter
     visible = [position for position, item in enumerate(asked.items) if item != MASK]
     if not visible:
         return
-    sets = [asked.items[:position] + asked.items[position + 1 :] for position in visible]
-    without = asked.log_odds(chosen, asked.repeated(len(sets)), sets)
+    without = asked.log_odds(chosen, asked.repeated(len(visible)), asked.without(visible))
     for position, value in zip(visible, without.tolist(), strict=True):
         yield ItemContribution(asked.items[position], position, full - value)
 

@@ -74,11 +74,12 @@ def state_of(asked: Question) -> Tensor:
     model, weight = asked.pipeline.model, asked.request.guidance
 
     def state(context: dict[str, Tensor]) -> Tensor:
-        encoded = {**asked.pipeline.processor.encode_items([asked.items]), "context": context}
+        encoded = {**asked.encoded([asked.items], [asked.gaps]), "context": context}
         inputs = to_device(encoded, model.device)
         ids: Tensor = inputs["input_ids"]
         rows = model.masked_rows(ids, None)
-        hidden = model.bert(ids, inputs.get("attention_mask"), inputs["context"], rows=rows).last_hidden_state
+        read = (ids, inputs.get("attention_mask"), inputs["context"], inputs.get("token_type_ids"))
+        hidden = model.bert(*read, rows=rows).last_hidden_state
         head: torch.nn.Module = model.cls.predictions.get_submodule("transform")
         return head(hidden)[asked.slot].double().cpu()
 

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, Quer
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK, Request, encode_contexts, newest_of, read_request
+from contextual_bert.inference.query_times import query_gaps
 from contextual_bert.places import SettingPlace
 
 
@@ -33,6 +35,8 @@ class Question:
         self.pipeline, self.slot, self.batch_size = pipeline, slot, batch_size
         self.request = read_request(query, row=0)
         self.items = [*newest_of(self.request.items, pipeline.model.config)]
+        self.num_cut = len(self.request.items) - len(self.items)
+        self.gaps = self._gaps_of(self.request)
         self.positions = [position for position, item in enumerate(self.items) if item == MASK]
         if not 0 <= slot < len(self.positions):
             raise ConfigurationError(
@@ -107,22 +111,61 @@ class Question:
         """The context of the query, so many times."""
         return {name: values.repeat(num_rows, *(1,) * (values.ndim - 1)) for name, values in self.context.items()}
 
-    def answers(self, context: Mapping[str, Tensor], sets: Sequence[Sequence[str]] | None = None) -> Iterator[Tensor]:
-        """Logits at the slot, a block of rows at a time, float64 (rows, permitted items); without sets the query's."""
+    def _gaps_of(self, request: Request) -> NDArray[np.int64] | None:
+        """Return the gap of time before each item that is read; None for a model that reads none."""
+        found = query_gaps(request.times, self.pipeline.model.config, num_items=len(request.items), row=0)
+        return found[self.num_cut :] if found is not None else None
+
+    def encoded(self, sets: Sequence[Sequence[str]], gaps: Sequence[NDArray[np.int64] | None]) -> dict[str, Tensor]:
+        """Return sets as the model reads them, without a context; ``gaps`` are None of a model that reads none."""
+        known = [each for each in gaps if each is not None]
+        return self.pipeline.processor.encode_items(sets, known if known else None)
+
+    def without(self, positions: Sequence[int]) -> tuple[list[list[str]], list[NDArray[np.int64] | None]]:
+        """Return the set without the item at each of these positions, with the gaps of time that are then left."""
+        sets, gaps, given = list[list[str]](), list[NDArray[np.int64] | None](), self.request
+        for position in positions:
+            sets.append(self.items[:position] + self.items[position + 1 :])
+            place = position + self.num_cut
+            items, times = ([*each[:place], *each[place + 1 :]] for each in (given.items, self.times))
+            gaps.append(self._gaps_of(replace(given, items=items, times=times if given.times is not None else None)))
+        return sets, gaps
+
+    @property
+    def times(self) -> list[Any]:
+        """One time an item of the query, None where it is not known."""
+        own = [*(self.request.times or ())]
+        return [*own, *[None] * (len(self.request.items) - len(own))]
+
+    def answers(
+        self,
+        context: Mapping[str, Tensor],
+        sets: tuple[Sequence[Sequence[str]], Sequence[NDArray[np.int64] | None]] | None = None,
+    ) -> Iterator[Tensor]:
+        """Logits at the slot, a block of rows at a time, float64 (rows, permitted items).
+
+        Args:
+            context: a row each.
+            sets: with their gaps of time, see ``without``; None: the query's.
+        """
         num_rows = len(next(iter(context.values())))
         for start in range(0, num_rows, self.batch_size):
             rows = slice(start, min(start + self.batch_size, num_rows))
             count = rows.stop - start
-            asked = sets[rows] if sets is not None else [self.items] * count
+            own = ([self.items] * count, [self.gaps] * count)
+            asked, gaps = own if sets is None else (sets[0][rows], sets[1][rows])
             part = {name: values[rows] for name, values in context.items()}
-            inputs = {**self.pipeline.processor.encode_items(asked), "context": part}
+            inputs = {**self.encoded(asked, gaps), "context": part}
             logits = self.pipeline.logits(inputs, guidance=self.request.guidance)
             yield logits.view(count, len(self.positions), -1)[:, self.slot, self.permitted].cpu().double()
 
     def log_odds(
-        self, chosen: int, context: Mapping[str, Tensor], sets: Sequence[Sequence[str]] | None = None
+        self,
+        chosen: int,
+        context: Mapping[str, Tensor],
+        sets: tuple[Sequence[Sequence[str]], Sequence[NDArray[np.int64] | None]] | None = None,
     ) -> NDArray[np.float64]:
-        """log(p / (1 - p)) of a permitted item in each row."""
+        """log(p / (1 - p)) of a permitted item in each row; ``sets`` as for ``answers``."""
         blocks: list[Tensor] = []
         for logits in self.answers(context, sets):
             others = torch.cat([logits[:, :chosen], logits[:, chosen + 1 :]], dim=1)

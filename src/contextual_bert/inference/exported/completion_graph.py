@@ -84,9 +84,9 @@ class CompletionGraph(nn.Module):
 
     Shapes:
         input_ids, attention_mask (batch, length) int64; position (batch,) int64, the [MASK] that is asked; permitted
-        (batch, vocabulary) bool; state: what
-        ``carried`` names, (batch, ...) each -> ids, log_probabilities (batch, top_k), excluded
-        (batch,). Where fewer than top_k items are permitted, the log-probability of the rest is -inf.
+        (batch, vocabulary) bool; state: what ``carried`` names, (batch, ...) each; token_type_ids (batch, length)
+        int64, gaps of time, of a model that reads them -> ids, log_probabilities (batch, top_k), excluded (batch,).
+        Where fewer than top_k items are permitted, the log-probability of the rest is -inf.
 
     Args:
         model: it is copied, not changed.
@@ -114,6 +114,7 @@ class CompletionGraph(nn.Module):
         position: Tensor,
         permitted: Tensor,
         state: Mapping[str, Tensor],
+        token_type_ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         batch_size, length = input_ids.shape
         rows = torch.arange(batch_size, device=input_ids.device) * length + position
@@ -127,7 +128,7 @@ class CompletionGraph(nn.Module):
             if self.model.config.predicts_next:
                 places = torch.arange(length, device=input_ids.device)
                 mask = mask & (places[None, :] <= places[:, None])
-        hidden = bert(input_ids, mask, context, rows=rows).last_hidden_state
+        hidden = bert(input_ids, mask, context, token_type_ids, rows=rows).last_hidden_state
         added = added_by(self.model, hidden, state)
         hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()
         logits = self.matrix(hidden, output)
@@ -226,18 +227,20 @@ class JoinedSelfAttention(nn.Module):
 
 
 class Example(NamedTuple):
-    """Inputs of a CompletionGraph, in the order of its ``forward``, with the context itself at the end."""
+    """Inputs of a CompletionGraph, with the context itself in place of its state."""
 
     input_ids: Tensor
     attention_mask: Tensor
     position: Tensor
     permitted: Tensor
     context: dict[str, Tensor]
+    token_type_ids: Tensor | None = None
 
     @property
     def graph_inputs(self) -> GraphInputs:
         """The same as arrays, without the context."""
-        return GraphInputs(*(getattr(self, name).numpy() for name in INPUTS))
+        gaps = self.token_type_ids.numpy() if self.token_type_ids is not None else None
+        return GraphInputs(*(getattr(self, name).numpy() for name in INPUTS), token_type_ids=gaps)
 
 
 def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, seed: int = 0) -> Example:
@@ -267,7 +270,10 @@ def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, s
     context: dict[str, Tensor] = {}
     for feature in config.layout:
         context[feature.name] = FORMS[feature.form].random(feature, batch_size, generator=generator)
-    return Example(ids, is_real.long(), position, permitted, context)
+    gaps = None
+    if config.time_gaps is not None:
+        gaps = draw(0, config.type_vocab_size, batch_size, length).masked_fill(~is_real, 0)
+    return Example(ids, is_real.long(), position, permitted, context, gaps)
 
 
 def lean(model: ContextualBertForMaskedLM) -> ContextualBertForMaskedLM:

@@ -35,6 +35,7 @@ from contextual_bert.inference.exported.onnx_model import (
     OUTPUTS,
     OnnxModel,
     check_installed,
+    inputs_of,
     numbered,
 )
 from contextual_bert.inference.exported.origin import origin_of
@@ -164,9 +165,12 @@ def write_graphs(graph: CompletionGraph, folder: Path) -> None:
             names=(list(context), list(state)),
             path=folder / CONTEXT_FILE,
         )
+    names = inputs_of(graph.model.config)
+    given = {name: getattr(inputs, name) for name in INPUTS} | {"state": state}
+    # The inputs of a graph are numbered in the order of ``forward``, in which the gaps are the last.
     write_graph(
         graph,
-        {**{name: getattr(inputs, name) for name in INPUTS}, "state": state},
+        {**given, **{name: getattr(inputs, name) for name in names if name not in INPUTS}},
         shapes={
             "input_ids": {0: batch, 1: length},
             "attention_mask": {0: batch, 1: length},
@@ -176,8 +180,9 @@ def write_graphs(graph: CompletionGraph, folder: Path) -> None:
                 name: {0: batch, **({1: torch.export.Dim(f"width_{name}")} if name.startswith(HISTORY) else {})}
                 for name in state
             },
+            **{name: {0: batch, 1: length} for name in names if name not in INPUTS},
         },
-        names=([*INPUTS, *state], OUTPUTS),
+        names=([*INPUTS, *state, *names[len(INPUTS) :]], OUTPUTS),
         path=folder / COMPLETION_FILE,
     )
 
@@ -213,8 +218,9 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
         copied: Any = model.bert
         device = copied.device
         context = {name: tensor.to(device) for name, tensor in inputs.context.items()}
+        gaps = inputs.token_type_ids.to(device) if inputs.token_type_ids is not None else None
         hidden = copied(
-            inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None
+            inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None, gaps
         ).last_hidden_state
         asked = hidden[torch.arange(NUM_CHECKED), inputs.position.to(device)]
         every = torch.arange(NUM_CHECKED, device=device)

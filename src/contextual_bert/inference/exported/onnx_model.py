@@ -31,13 +31,15 @@ class GraphInputs(NamedTuple):
     """Inputs of the completion graph besides the state: a row a [MASK].
 
     Shapes: input_ids, attention_mask (blanks, length) int64; position (blanks,) int64, the [MASK] that is asked;
-    permitted (blanks, vocabulary) bool.
+    permitted (blanks, vocabulary) bool; token_type_ids (blanks, length) int64, the gaps of time, of a model that reads
+    them.
     """
 
     input_ids: NDArray[np.int64]
     attention_mask: NDArray[np.int64]
     position: NDArray[np.int64]
     permitted: NDArray[np.bool_]
+    token_type_ids: NDArray[np.int64] | None = None
 
 
 class Completions(NamedTuple):
@@ -107,6 +109,7 @@ class ExportedConfig:
     field_dropout: float
     rarely_missing: tuple[str, ...] | None
     predicts_next: bool = False
+    time_gaps: str | None = None
 
     @classmethod
     def from_pretrained(cls, directory: Path) -> "ExportedConfig":
@@ -158,7 +161,7 @@ class OnnxModel(LearnedAbsence):
         self.completion = session(directory / COMPLETION_FILE, num_threads=num_threads)
         self.context = session(directory / CONTEXT_FILE, num_threads=num_threads) if config.layout else None
         self.state_names = [each.name for each in self.context.get_outputs()] if self.context is not None else []
-        given = {COMPLETION_FILE: (self.completion, {*INPUTS, *self.state_names})}
+        given = {COMPLETION_FILE: (self.completion, {*inputs_of(config), *self.state_names})}
         if self.context is not None:
             features = {each.name: each for each in config.layout}
             given[CONTEXT_FILE] = (self.context, {*numbered(features, config.layout)})
@@ -196,7 +199,7 @@ class OnnxModel(LearnedAbsence):
             ConfigurationError: no state, another number of rows, or the state of another method.
             NonFiniteError: the graph gives no numbers.
         """
-        given: dict[str, Any] = inputs._asdict()
+        given: dict[str, Any] = {name: value for name, value in inputs._asdict().items() if value is not None}
         if self.context is not None:
             if state is None:
                 raise ConfigurationError("This model takes a context", fix="Give what encode_context makes of it.")
@@ -209,6 +212,11 @@ class OnnxModel(LearnedAbsence):
                 "look for such numbers in the context.",
             )
         return found
+
+
+def inputs_of(config: Any) -> tuple[str, ...]:
+    """Return the names of the inputs of a model's completion graph besides the state."""
+    return INPUTS if config.time_gaps is None else (*INPUTS, "token_type_ids")
 
 
 def numbered(context: Mapping[str, Values], layout: Sequence[FeatureLayout]) -> dict[str, Values]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, Message, RunDirectoryError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Ranking
+from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Gaps, Ranking
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.exported.exported_processor import ExportedProcessor
 from contextual_bert.inference.exported.onnx_model import (
@@ -170,6 +170,7 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         *,
         top_k: int,
         guidance: Sequence[float] | float = 1.0,
+        gaps: Gaps | None = None,
     ) -> Ranking:
         """Rank the permitted items of each [MASK] of a batch.
 
@@ -186,7 +187,7 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
                 value=top_k,
                 fix="Ask for less, or export it again with more.",
             )
-        found = self.rank(sets, context, permitted)
+        found = self.rank(sets, context, permitted, gaps=gaps)
         return Ranking(found.ids[:, :top_k], np.exp(found.log_probabilities[:, :top_k]), found.excluded)
 
     def complete_jointly(self, queries: Any, **settings: Any) -> NoReturn:
@@ -202,6 +203,8 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         sets: Sequence[Sequence[str]],
         context: Mapping[str, Any] | ExportedState | None,
         permitted: NDArray[np.bool_],
+        *,
+        gaps: Gaps | None = None,
     ) -> Completions:
         """Return the best permitted items as arrays: a row a [MASK], set after set.
 
@@ -214,15 +217,19 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
             sets: names of items.
             context: encoded features by name, as arrays or tensors; or what ``encode_context`` made of them.
             permitted: which items each blank may get.
+            gaps: of time before each item of each set; None: not known, or not read.
         """
         state = context if isinstance(context, ExportedState) else self.encode_context(context or {})
         blanks = [(row, index) for row, items in enumerate(sets) for index, item in enumerate(items) if item == MASK]
         rows, positions = np.array(blanks, np.int64).reshape(-1, 2).T
-        encoded = self.processor.encode_names(sets)
+        if gaps is None and self.exported.config.time_gaps is not None:
+            gaps = [np.zeros(len(items), np.int64) for items in sets]
+        encoded = self.processor.encode_names(sets, gaps)
         if state is not None and not np.array_equal(rows, np.arange(len(sets))):
             state = state.for_sets(len(sets), conditioning=self.exported.conditioning).rows(rows)
         ids, mask = encoded["input_ids"][rows], encoded["attention_mask"][rows]
-        return self.exported(GraphInputs(ids, mask, positions, permitted), state)
+        of_blanks = encoded["token_type_ids"][rows] if gaps is not None else None
+        return self.exported(GraphInputs(ids, mask, positions, permitted, of_blanks), state)
 
     def encode_context(self, context: Mapping[str, Any]) -> ExportedState | None:
         """Return the encoding of a context for ``rank``, reusable for many sets.

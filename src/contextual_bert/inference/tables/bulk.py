@@ -25,10 +25,12 @@ from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraints import constraint_keys
 from contextual_bert.inference.queries import check_count, read_request
 from contextual_bert.inference.query_schema import GUIDANCE, TRUTH_WORDS
+from contextual_bert.inference.query_times import table_gaps
 from contextual_bert.inference.reread import SPELT, spelt_columns
 from contextual_bert.places import QueryPlace, SettingPlace, TablePlace
 
 ROW = "row"
+TIMES_COLUMN = "times of the items"  # what ``complete_table`` adds where the model reads gaps of time: lists of numbers
 NAMES = ("allow", "deny", "owned")  # constraints that are lists of items
 NEVER = ("deny", "owned")  # lists of what is not proposed
 _LIMITS = ("max_price", "budget")  # in which NaN is a fault
@@ -133,7 +135,7 @@ class TableCompleter:
     def reads(self, table: pa.Table) -> list[str]:
         """The columns of a table that make a difference to its proposals, as they stand in it."""
         kept = (*self.settings.keep, *(SPELT + name for name in self.settings.keep))
-        read = {ROW, self.settings.items, *kept, *constraint_keys(), *context_columns(self.pipeline)}
+        read = {ROW, TIMES_COLUMN, self.settings.items, *kept, *constraint_keys(), *context_columns(self.pipeline)}
         return [name for name in table.column_names if name in read]
 
     def __call__(self, table: Frame) -> pa.Table:
@@ -153,12 +155,17 @@ class TableCompleter:
         ]
         for name in settings.keep:
             checked_column(table, name)
-        rows = zip(sets, own, strict=True)
+        times = table.column(TIMES_COLUMN).to_pylist() if TIMES_COLUMN in table.column_names else [None] * len(sets)
         with self._in_cells(given):
             requests = [
                 read_request({"items": items, **combined(settings.constraints, constraints)}, row=number)
-                for number, (items, constraints) in zip(numbers, rows, strict=True)
+                for number, items, constraints in zip(numbers, sets, own, strict=True)
             ]
+        # The times are numbers already, whatever those of the table are.
+        gaps = [
+            table_gaps(each, self.pipeline.model.config, num_items=len(request.items))
+            for each, request in zip(times, requests, strict=True)
+        ]
         context = processor.encode_columns(table)
         found: dict[str, list[Any]] = {name: [] for name in self.columns.names}
         places: list[int] = []  # of each proposal's row in the table
@@ -171,8 +178,9 @@ class TableCompleter:
                     for request, number in zip(requests[batch], numbers[batch], strict=True)
                 ]
             asked = [request.items for request in requests[batch]]
-            guidance = [request.guidance for request in requests[batch]]
-            filled = self.pipeline.fill(asked, encoded, permitted, top_k=settings.top_k, guidance=guidance)
+            how: dict[str, Any] = {"top_k": settings.top_k, "guidance": [each.guidance for each in requests[batch]]}
+            read_gaps = [each for each in gaps[batch] if each is not None]
+            filled = self.pipeline.fill(asked, encoded, permitted, gaps=read_gaps or None, **how)
             for place, slots in enumerate(filled, start):
                 for slot in slots:
                     places.append(place)

@@ -33,6 +33,7 @@ from contextual_bert.data.ordered import ItemOrder
 from contextual_bert.data.policies import no_order
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import rows_of_file
+from contextual_bert.data.time_gaps import ItemTimes, check_unit
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
@@ -43,6 +44,7 @@ from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.reread import SPELT, reread_context, with_spelt
 from contextual_bert.inference.tables.bulk import (
     ROW,
+    TIMES_COLUMN,
     BulkSettings,
     TableCompleter,
     context_columns,
@@ -144,10 +146,12 @@ class ShardPlan:
         for name in settings.keep:
             checked_column(table, name, file=self.file)
         self.groups = grouped(table, pipeline, settings, order, file=self.file) if settings.group_by else None
+        times = None
         if self.groups is not None:
-            table = self.groups.table
+            table, times = self.groups.table, self.groups.times
         elif order is not None:
-            table = order.in_lists(table, items=settings.items, file=self.file)
+            table, times = order.with_times(table, items=settings.items, file=self.file)
+        table = with_times(table, times, pipeline, file=self.file, column=order.column if order is not None else "")
         if ROW in (settings.items, *context_columns(pipeline)):
             raise SchemaError(
                 f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output", fix="Rename it."
@@ -270,6 +274,28 @@ def is_whole(path: Path) -> bool:
     return True
 
 
+def with_times(
+    table: pa.Table, times: ItemTimes | None, pipeline: BaseCompletionPipeline, *, file: str | None, column: str
+) -> pa.Table:
+    """Return the table with the times of its items, for a model that reads the gaps between them.
+
+    Args:
+        table: one row a set.
+        times: of its items; None: no column has them.
+        pipeline: of the model.
+        file, column: that have the times, for messages.
+
+    Raises:
+        DataError: they are of another kind than in training.
+    """
+    check_unit(times, pipeline.model.config, file=file, column=column)
+    if times is None or pipeline.model.config.time_gaps is None:
+        return table
+    values = pa.array(times.values, from_pandas=True)  # NaN becomes a missing value
+    lists = pa.LargeListArray.from_arrays(pa.array(times.offsets), values)
+    return table.append_column(TIMES_COLUMN, pa.chunked_array([lists]))
+
+
 def item_order(
     table: pa.Table, pipeline: BaseCompletionPipeline, settings: BulkSettings
 ) -> tuple[ItemOrder | None, list[str]]:
@@ -278,11 +304,14 @@ def item_order(
     Raises:
         ConfigurationError: an order was asked for, and the model reads none.
     """
-    own = pipeline.sets.order
+    own, gaps = pipeline.sets.order, pipeline.model.config.time_gaps
+    lacking = "; how much time passed between them is not known" if gaps is not None else ""
     if settings.order is not None:
         if not pipeline.model.config.has_position_embeddings:
             raise no_order(settings.order)
-        return ItemOrder(settings.order, settings.reading.date_formats, MASK), []
+        order = ItemOrder(settings.order, settings.reading.date_formats, MASK)
+        told = [f"items are read in the order in which they stand{lacking}"]
+        return order, told if lacking and settings.order == settings.items else []
     if own is None or own == pipeline.sets.items or own == settings.items:
         return None, []
     column = table.column(own) if own in table.column_names else None
@@ -290,7 +319,7 @@ def item_order(
         kind = "column" if settings.group_by else "lists"
         return None, [
             f"items are read in the order in which they stand: the run put them in order by {own!r}, and the table has "
-            f"no such {kind}"
+            f"no such {kind}{lacking}"
         ]
     return ItemOrder(own, settings.reading.date_formats, MASK), [f"items put in order by {own!r}, as in training"]
 

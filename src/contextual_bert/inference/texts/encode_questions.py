@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contextual_bert.context import Outside, outside_lines, unknown_in_words
 from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.answers import read_answers, strings_of
-from contextual_bert.data.ragged import offsets_of, places_of
+from contextual_bert.data.ragged import in_second_half, offsets_of, places_of
 from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.question_windows import windows_of
@@ -164,7 +164,7 @@ def encode_questions(
         torch.from_numpy(ids),
         torch.from_numpy(offsets),
         context={name: values[of_rows] for name, values in context.tensors.items()} if context is not None else {},
-        second_starts=torch.from_numpy(second_starts),
+        token_type_ids=torch.from_numpy(in_second_half(second_starts, sizes)),
         spans=torch.from_numpy(spans) if spans is not None else None,
         example_ids=of_rows,
         pad_id=tokenizer.pad_token_id,

@@ -203,12 +203,13 @@ def encode_texts(
     elif label is not None:
         targets, names = _targets(checked_column(table, label, complete=True), label, labels)
     context = processor.encode_columns(table)
+    halves = layout.token_type_ids
     dataset = SequenceDataset(
         torch.from_numpy(layout.ids(tokenizer)),
         torch.from_numpy(layout.offsets),
         context=context.tensors if context is not None else {},
         labels=torch.from_numpy(targets) if targets is not None else None,
-        second_starts=torch.from_numpy(layout.second_starts) if layout.second_starts is not None else None,
+        token_type_ids=torch.from_numpy(halves) if halves is not None else None,
         pad_id=tokenizer.pad_token_id,
     )
     unknown, outside = (context.unknown, context.outside) if context is not None else ({}, {})

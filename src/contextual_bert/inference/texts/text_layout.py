@@ -16,7 +16,7 @@ from torch import Tensor
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.data.checked_columns import text_column
-from contextual_bert.data.ragged import offsets_of, places_of
+from contextual_bert.data.ragged import in_second_half, offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.models import ContextualBertConfig
@@ -79,9 +79,11 @@ class Layout:
         self._source = _chosen(first.offsets, self.num_first, head)
 
     @property
-    def second_starts(self) -> NDArray[np.int64] | None:
-        """The place in each text where its second half begins."""
-        return self.num_first + 1 + self.separators if self.second is not None else None
+    def token_type_ids(self) -> NDArray[np.uint8] | None:
+        """1 for each token of the second half of a text, 0 before it; None where texts are no pairs."""
+        if self.second is None:
+            return None
+        return in_second_half(self.num_first + 1 + self.separators, np.diff(self.offsets))
 
     def ids(self, tokenizer: Any) -> NDArray[np.int64]:
         """The ids of all texts, [CLS] and [SEP] included."""

@@ -21,6 +21,7 @@ from contextual_bert.context import ContextSchema, bin_names
 from contextual_bert.context.kinds.history import history_items
 from contextual_bert.data import DrawnBaskets, SequenceDataset, SetTable, ShuffledContext, Split
 from contextual_bert.data.next_items import in_pieces
+from contextual_bert.data.time_gaps import check_unit
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.evaluation.metrics import NEXT_ITEM
@@ -301,6 +302,8 @@ class SetCompletionTask(CountedTask):
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Mask every position of every set once, or hide each set whole, and rank the true item."""
         scorer = cast(Any, model)  # each model here has score_masked, and gives logits
+        place: dict[str, Any] = {"file": self.recipe.data, "column": self.recipe.set_task.order}
+        check_unit(self.examples.times, getattr(model, "config", None), **place)
         if self.recipe.set_task.hide == "items":
             self._check_positions(dataset, positions_of(model))
             return score(scorer, dataset, **settings)
