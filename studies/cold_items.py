@@ -48,7 +48,8 @@ COLUMNS = tuple((kind, key) for kind in (KNOWN, NEW) for key in (CE, RECALL))
 
 
 def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Recipe]:
-    """The runs: with and without features, with all articles known and with a tenth left out."""
+    """The runs: with and without features, with all articles known and with a tenth left out; ``output``: the context
+    is added at the output."""
     own = data.row(METHOD)
     training = {
         **own.training,
@@ -56,13 +57,19 @@ def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Reci
     }
     articles = str(folder / "world" / ARTICLES_FILE)
     featured = SetCompletion(items="items", catalogue=articles, item_exclude=LEFT_OUT_COLUMNS)
+    network = replace(featured, item_encoder="mlp", item_dropout=0.3)  # a network learns features by heart sooner
     plain = replace(own, training=training, split=str(folder / "split.json"), **SPLIT_FIELDS)
     cold = replace(plain, split=str(folder / "cold-split.json"))
+    with_output = {"model": {**own.model, "has_context_at_output": True}}
     return {
         "ids": replace(plain, name="ids"),
         "features": replace(plain, name="features", task=featured),
         "features_cold": replace(cold, name="features_cold", task=featured),
-        "features_cold_mlp": replace(cold, name="features_cold_mlp", task=replace(featured, item_encoder="mlp")),
+        "features_cold_mlp": replace(cold, name="features_cold_mlp", task=network),
+        "ids_output": replace(plain, name="ids_output", **with_output),
+        "features_output": replace(plain, name="features_output", task=featured, **with_output),
+        "features_cold_output": replace(cold, name="features_cold_output", task=featured, **with_output),
+        "features_cold_mlp_output": replace(cold, name="features_cold_mlp_output", task=network, **with_output),
         **{
             f"{row}_features_cold": replace(
                 data.row(baseline),

@@ -57,6 +57,8 @@ class ContextualBertConfig(BertConfig):
         context_features: what the context encoder must know of each feature, as ``ContextSchema.layout`` says it;
             empty for ``none``.
         has_context_as_text: whether the context is read as words before the text, which needs no method.
+        has_context_at_output: whether the masked-item head adds a linear map of the context to what it scores the items
+            with, beside what the method does; needs a method with a context.
         has_position_embeddings: False for sets, whose order means nothing; True for sequences.
         predicts_next: whether a position reads the items before it alone, and so tells which item comes next, as in
             SASRec; False: it reads those on both sides. Blocks of "bert" and the masked-item head can do this.
@@ -111,6 +113,7 @@ class ContextualBertConfig(BertConfig):
     conditioning_settings: dict[str, Any] | None = None
     context_features: list[dict[str, Any]] | None = None
     has_context_as_text: bool = False
+    has_context_at_output: bool = False
     has_position_embeddings: bool = False
     predicts_next: bool = False
     time_gaps: str | None = None
@@ -194,6 +197,15 @@ class ContextualBertConfig(BertConfig):
                     "Make the config with ContextualBertConfig.from_schema(schema, ...), or take {conditioning}.",
                     conditioning="none",
                 ),
+            )
+        if self.has_context_at_output and not method.has_context:
+            raise ConfigurationError(
+                Message(
+                    "adds the context to the output, and {conditioning} reads none", conditioning=self.conditioning
+                ),
+                setting="has_context_at_output",
+                value=True,
+                fix="Take a method with a context, or leave it out.",
             )
         choices = {
             "classifier_pooling": POOLINGS,

@@ -26,7 +26,12 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.masked_loss import BarredItems, masked_cross_entropy
-from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertPreTrainedModel
+from contextual_bert.models.modeling_contextual_bert import (
+    Context,
+    ContextualBertModelOutput,
+    ContextualBertPreTrainedModel,
+)
+from contextual_bert.models.output_context import OutputContext
 from contextual_bert.models.repeat_scores import AddedLogits, RepeatScores, repeated_items
 
 IGNORED_LABEL = -100
@@ -64,7 +69,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     """Fills masked positions, given the other items and the context.
 
     Formula:
-        Pr(M = w | w_-i, c) = softmax(W GELU(D x_i(N) + d) + b)_w
+        Pr(M = w | w_-i, c) = softmax(W h_i + b)_w;  h_i = GELU(D x_i(N) + d), and + U c with ``has_context_at_output``
 
     Symbols:
         The softmax of loss and scores goes over what ``config.softmax_over`` says; ``logits`` are given of all ids.
@@ -100,7 +105,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     head_keys = ("cls.",)
     head_parts = {"head": "cls.predictions.transform"}  # noqa: RUF012
     is_causal = False
-    can_predict_next = True
+    is_for_items = True
     auto_class = AutoModelForMaskedLM
 
     def __init__(self, config: ContextualBertConfig) -> None:
@@ -126,6 +131,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         self.new_item_bias = nn.Embedding(1, 1) if layout is not None else None
         histories = [shape for shape in config.layout if shape.form == "history"]
         self.repeats = nn.ModuleList(RepeatScores(size) for _ in histories if config.method.has_context)
+        self.output_context = OutputContext(config.context_size, size) if config.has_context_at_output else None
         self.trained_last = object()
         self.post_init()
 
@@ -224,9 +230,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             return_dict=True,
             **kwargs,
         )
-        scored = outputs.last_hidden_state
         num_sets, length = cast(Tensor, input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
-        every = rows if rows is not None else torch.arange(num_sets * length, device=scored.device)
+        every = rows if rows is not None else torch.arange(num_sets * length, device=self.device)
+        scored = self.with_context(outputs, every // length)
         flat = scored if rows is not None else scored.flatten(0, 1)
         added = self.added_logits(flat, context, every // length, num_sets=num_sets)
         targets = labels.flatten()[rows] if labels is not None and rows is not None and not is_whole else labels
@@ -238,12 +244,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             loss = whole_set_loss(left, targets, num_items_in_batch)
         elif targets is not None and logits_at is None and added is None and self.has_fused_loss(scored):
             num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
-            head: Any = self.cls.predictions
             weight, bias = self.output_matrix(is_without_own)
             excluded = self.excluded(input_ids, cast(Tensor, rows))
             barred = self.barred(earlier_ids, every // length)
             loss = masked_cross_entropy(
-                head.transform(scored), weight, bias, targets, num_items, excluded=excluded, barred=barred
+                self.read_by(scored), weight, bias, targets, num_items, excluded=excluded, barred=barred
             )
         else:
             logits = self.logits_of(scored, is_without_own, added)
@@ -299,16 +304,36 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         """Return the logits of all ids: (..., hidden) -> (..., vocabulary).
 
         Args:
-            hidden: what the head reads.
+            hidden: what the head reads: (..., hidden), and what ``with_context`` puts behind it.
             is_without_own: as for ``output_matrix``.
             added: what ``added_logits`` gives; rows as those of ``hidden``, flattened.
         """
-        if self.new_item_bias is None:
+        if self.new_item_bias is None and self.output_context is None:
             logits = self.cls(hidden)
         else:
-            head: Any = self.cls.predictions
-            logits = nn.functional.linear(head.transform(hidden), *self.output_matrix(is_without_own))
+            logits = nn.functional.linear(self.read_by(hidden), *self.output_matrix(is_without_own))
         return logits if added is None else added.to_rows(logits.flatten(0, -2)).view_as(logits)
+
+    def with_context(self, outputs: ContextualBertModelOutput, set_of: Tensor) -> Tensor:
+        """Return what the head reads: the last hidden states, and with ``has_context_at_output`` U c behind each.
+
+        Args:
+            outputs: of the model.
+            set_of: (rows,), which set of the batch each row of the flattened hidden states is of.
+        """
+        hidden = cast(Tensor, outputs.last_hidden_state)
+        if self.output_context is None:
+            return hidden
+        added = self.output_context(cast(Tensor, outputs.context_vector))[set_of]
+        return torch.cat([hidden, added.view(*hidden.shape[:-1], -1)], dim=-1)
+
+    def read_by(self, hidden: Tensor) -> Tensor:
+        """Return what the output matrix reads: (..., hidden [+ size]) of ``with_context`` -> (..., size)."""
+        head: Any = self.cls.predictions
+        if self.output_context is None:
+            return head.transform(hidden)
+        width = self.config.hidden_size
+        return head.transform(hidden[..., :width]) + hidden[..., width:]
 
     def added_logits(
         self, hidden: Tensor, context: Context | ContextState | None, set_of: Tensor, *, num_sets: int
@@ -332,8 +357,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
 
     def repeated(self, hidden: Tensor, histories: Sequence[Tensor], set_of: Tensor) -> AddedLogits:
         """Return what these histories, (batch, width, 4) each, add: as ``added_logits``."""
-        head: Any = self.cls.predictions
-        read, (_, bias) = head.transform(hidden), self.output_matrix()
+        read, (_, bias) = self.read_by(hidden), self.output_matrix()
         found: list[AddedLogits] = []
         for module, history in zip(self.repeats, histories, strict=True):
             own = history[set_of]
@@ -435,7 +459,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         if labels is None:
             raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
         rows = self.masked_rows(input_ids, labels)
-        hidden = self.bert(input_ids, attention_mask, context, token_type_ids, rows=rows).last_hidden_state
+        outputs = self.bert(input_ids, attention_mask, context, token_type_ids, rows=rows)
+        hidden = self.with_context(outputs, rows // input_ids.shape[1])
         if has_whole_sets(input_ids, labels):  # one row an item that is asked for
             of_rows = labels[rows]
             place, _ = (of_rows != IGNORED_LABEL).nonzero(as_tuple=True)

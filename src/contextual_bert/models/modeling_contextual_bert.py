@@ -184,11 +184,12 @@ class ContextualBertEncoder(nn.Module):
 @dataclass
 class ContextualBertModelOutput(BaseModelOutputWithPooling):
     """Output of BERT, and the state that the last block read (None without a state slot). The pooler's output is None
-    without a pooler, and if only some positions were wanted; the cache that was given has now these positions, too.
-    """
+    without a pooler, and if only some positions were wanted; the cache that was given has now these positions, too; the
+    context vector is there for ``has_context_at_output``."""
 
     state: Tensor | None = None
     past_key_values: Cache | None = None
+    context_vector: Tensor | None = None
 
 
 class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
@@ -201,7 +202,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
     auto_class: ClassVar[Any] = AutoModel  # that finds the same head of other architectures
     is_causal: ClassVar[bool | None] = None  # whether the head needs blocks that read from left to right; None: any
-    can_predict_next: ClassVar[bool] = False  # whether it takes a config that says ``predicts_next``
+    is_for_items: ClassVar[bool] = False  # whether it takes ``predicts_next`` and ``has_context_at_output``
     has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
@@ -323,10 +324,11 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
 
 def check_head(head: type[ContextualBertPreTrainedModel], config: ContextualBertConfig) -> None:
     """Raise ConfigurationError where a head and the blocks of a config read in different directions."""
-    if config.predicts_next and not head.can_predict_next:
+    of_items = [name for name in ("predicts_next", "has_context_at_output") if getattr(config, name)]
+    if of_items and not head.is_for_items:
         raise ConfigurationError(
-            f"is for sequences of items, and {head.__name__} reads texts",
-            setting="predicts_next",
+            f"is for masked items, and this is {head.__name__}",
+            setting=of_items[0],
             value=True,
             fix="Take ContextualBertForMaskedLM.",
         )
@@ -405,7 +407,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
     """
 
     reads_words: ClassVar[bool] = False
-    can_predict_next: ClassVar[bool] = True
+    is_for_items: ClassVar[bool] = True
 
     def __init__(self, config: ContextualBertConfig, *, has_pooler: bool = False) -> None:
         if config.has_context_as_text and not self.reads_words:
@@ -534,6 +536,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             last_hidden_state=hidden if rows is not None else hidden[:, added:],
             state=state,
             past_key_values=past_key_values,
+            context_vector=embedded_context.vector if embedded_context and self.config.has_context_at_output else None,
         )
 
     def one_place_back(

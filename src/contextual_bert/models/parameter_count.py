@@ -39,6 +39,7 @@ _PARTS = (
     ("bert.conditioning.", "input"),
     ("bert.encoder.conditioning.", "state"),
     ("repeats.", "output"),
+    ("output_context.", "output"),
 )
 _LAYER_PARTS = {
     "attention": "attention",

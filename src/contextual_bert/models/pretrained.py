@@ -34,7 +34,7 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import PathPlace
 
-CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
+CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.", "output_context.")
 HEAD_KEY = "classifier."  # how the names of the weights of the layer that gives labels start
 OUTPUT_MATRIX = "cls.predictions.decoder.weight"
 # Of a model of this package that is a plain one itself.

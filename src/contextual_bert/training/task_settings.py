@@ -16,7 +16,14 @@ NEW_FIELDS = (  # of a model all of whose weights are new
     "max_position_embeddings",
     "num_attention_heads",
 )
-SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "predicts_next", "softmax_over", "tie_word_embeddings")
+SET_FIELDS = (
+    "has_context_at_output",
+    "has_head_layer_norm",
+    "has_position_embeddings",
+    "predicts_next",
+    "softmax_over",
+    "tie_word_embeddings",
+)
 TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
 
 

@@ -26,7 +26,7 @@ SCHEMA = ContextSchema(features=(Categorical(name="sex", values=("f", "m")), Num
 QUERY: dict[str, Any] = {"items": ["hat", "[MASK]", "[MASK]"], "context": {"sex": "f", "age": 34}, "deny": ["tie"]}
 
 
-def pipeline(*, encoder: str = "sum", tied: bool = False) -> CompletionPipeline:
+def pipeline(*, encoder: str = "sum", **fields: bool) -> CompletionPipeline:
     torch.manual_seed(0)
     processor = ContextualBertProcessor.from_items(ITEMS, SCHEMA)
     shop = Catalogue(pa.table(SHOP), processor.items)
@@ -35,7 +35,7 @@ def pipeline(*, encoder: str = "sum", tied: bool = False) -> CompletionPipeline:
     layout = ItemLayout(schema.layout, num_places=items.value_ids.shape[1], encoder=encoder)
     sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
     rates = {"context_dropout": 0.1, "field_dropout": 0.2}
-    more: dict[str, Any] = {"softmax_over": "candidates", "tie_word_embeddings": tied, **sizes, **rates}
+    more: dict[str, Any] = {"softmax_over": "candidates", "tie_word_embeddings": False, **sizes, **rates, **fields}
     config = ContextualBertConfig.from_schema(
         SCHEMA, conditioning="global_state_update", vocab_size=9, item_features=layout.to_dict(), **more
     )
@@ -59,10 +59,12 @@ def terms(stored: dict[str, torch.Tensor], row: int, span: range, *, is_of: bool
     return [(place, weight) for place, weight in pairs if weight and (place in span) == is_of]
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("fields", [{}, {"tie_word_embeddings": True}, {"has_context_at_output": True}])
 @pytest.mark.parametrize("guidance", [1.0, 2.5])
-def test_a_feature_counts_by_what_the_item_would_lose_with_the_features_of_others(guidance: float, tied: bool) -> None:
-    pipe = pipeline(tied=tied)
+def test_a_feature_counts_by_what_the_item_would_lose_with_the_features_of_others(
+    guidance: float, fields: dict[str, bool]
+) -> None:
+    pipe = pipeline(**fields)
     asked = Question(pipe, {**QUERY, "guidance": guidance}, slot=1, batch_size=64)
     attributes: ItemAttributes = pipe.model.bert.embeddings.attributes
     starts, layout = attributes.layout.starts, attributes.layout

@@ -82,7 +82,16 @@ def test_the_graph_computes_what_the_model_does(
     eager, folder = exported if method_name == METHOD else (pipeline_of(method_name), tmp_path)
     if method_name != METHOD:
         export_onnx(eager, folder, top_k=TOP_K)
-    fast = OnnxCompletionPipeline(folder)
+    check_answers(OnnxCompletionPipeline(folder), eager)
+
+
+def test_the_context_that_is_added_at_the_output_is_exported(tmp_path: Path) -> None:
+    eager = pipeline_of(METHOD, has_context_at_output=True, num_hidden_layers=1)
+    export_onnx(eager, tmp_path, top_k=TOP_K)
+    check_answers(OnnxCompletionPipeline(tmp_path), eager)
+
+
+def check_answers(fast: OnnxCompletionPipeline, eager: CompletionPipeline) -> None:
     assert fast.record["parity"]["max_difference_nats"] <= 1e-4
     assert fast.record["parity"]["recall"] == 1
     for batch_size in (1, 64):

@@ -142,7 +142,7 @@ def test_what_cannot_tell_the_next_item_is_refused() -> None:
         ContextualBertConfig(predicts_next=True, has_position_embeddings=True, backbone="gpt2", eos_token_id=2, **sizes)
     config = ContextualBertConfig(predicts_next=True, has_position_embeddings=True, **sizes)
     for head in (ContextualBertForSequenceClassification, ContextualBertForCausalLM):
-        with pytest.raises(ConfigurationError, match="is for sequences of items"):
+        with pytest.raises(ConfigurationError, match="is for masked items"):
             head(config)
 
 

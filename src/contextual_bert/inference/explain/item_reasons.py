@@ -79,9 +79,8 @@ def state_of(asked: Question) -> Tensor:
         ids: Tensor = inputs["input_ids"]
         rows = model.masked_rows(ids, None)
         read = (ids, inputs.get("attention_mask"), inputs["context"], inputs.get("token_type_ids"))
-        hidden = model.bert(*read, rows=rows).last_hidden_state
-        head: torch.nn.Module = model.cls.predictions.get_submodule("transform")
-        return head(hidden)[asked.slot].double().cpu()
+        hidden = model.with_context(model.bert(*read, rows=rows), rows // ids.shape[1])
+        return model.read_by(hidden)[asked.slot].double().cpu()
 
     found = state(asked.context)
     if weight == 1:

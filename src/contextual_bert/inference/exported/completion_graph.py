@@ -19,6 +19,7 @@ from contextual_bert.inference.exported.record import OutputMatrix
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM
 from contextual_bert.models.repeat_scores import AddedLogits
 
+AT_OUTPUT = "at_output"
 HISTORY = "history_"  # how the names of carried histories begin
 FORBIDDEN = 3e38  # taken from a logit; below the largest float32, so that no difference of two overflows
 MAX_LEAD = 60.0  # nats by which what is forbidden counts above the best permitted item: e^60 items still sum in float32
@@ -45,10 +46,13 @@ class ContextGraph(nn.Module):
 
 
 def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, Tensor]:
-    """Return the tensors that pass from the context graph to the completion graph: context vector, block states and
-    histories."""
-    vector = {"vector": state.embedding.vector} if model.bert.conditioning is not None and state.embedding else {}
-    histories = state.embedding.histories if state.embedding is not None else ()
+    """Return the tensors that pass from the context graph to the completion graph: context vector, what the output adds
+    of it, block states and histories."""
+    embedding = state.embedding
+    vector = {"vector": embedding.vector} if model.bert.conditioning is not None and embedding is not None else {}
+    if model.output_context is not None and embedding is not None:
+        vector[AT_OUTPUT] = model.output_context(embedding.vector)
+    histories = embedding.histories if embedding is not None else ()
     states = {f"state_{index}": each for index, each in enumerate(state.states)}
     return vector | states | {f"{HISTORY}{index}": each + 0 for index, each in enumerate(histories)}
 
@@ -129,8 +133,10 @@ class CompletionGraph(nn.Module):
                 places = torch.arange(length, device=input_ids.device)
                 mask = mask & (places[None, :] <= places[:, None])
         hidden = bert(input_ids, mask, context, token_type_ids, rows=rows).last_hidden_state
+        if AT_OUTPUT in state:
+            hidden = torch.cat([hidden, state[AT_OUTPUT]], dim=-1)
         added = added_by(self.model, hidden, state)
-        hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()
+        hidden, output = self.model.read_by(hidden), self.model.get_output_embeddings()
         logits = self.matrix(hidden, output)
         if added is not None:
             logits = added.to_rows(logits)

@@ -219,11 +219,11 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
         device = copied.device
         context = {name: tensor.to(device) for name, tensor in inputs.context.items()}
         gaps = inputs.token_type_ids.to(device) if inputs.token_type_ids is not None else None
-        hidden = copied(
-            inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None, gaps
-        ).last_hidden_state
-        asked = hidden[torch.arange(NUM_CHECKED), inputs.position.to(device)]
+        outputs = copied(inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None, gaps)
         every = torch.arange(NUM_CHECKED, device=device)
+        length = inputs.input_ids.shape[1]
+        hidden = model.with_context(outputs, every.repeat_interleave(length))
+        asked = hidden[every, inputs.position.to(device)]
         added = model.added_logits(asked, context or None, every, num_sets=NUM_CHECKED)
         logits: Tensor = model.logits_of(asked, added=added).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
     if not bool(logits[inputs.permitted].isfinite().all()):
