@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from contextual_bert import CompletionPipeline, explain
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, SchemaError
 from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
 from contextual_bert.runs.next_table import history_item_lines, item_lines
 from contextual_bert.runs.run_directory import load_run
@@ -217,3 +217,21 @@ def test_baskets_are_drawn_from_one_history_alone(tmp_path: Path) -> None:
                 ready.build_model(recipe)
         else:
             assert ready.num_learned_rows(recipe) == len(ready.datasets["train"])
+
+
+@pytest.mark.parametrize("hide", ["items", "set"])
+def test_a_schema_with_a_history_that_the_table_lacks_is_named(tmp_path: Path, hide: Any) -> None:
+    whole = shoppers(tmp_path / "sets.parquet", count=100)
+    schema = inspect_table(Recipe(data=str(whole), task=SetCompletion(items="items"), customer="customer")).schema
+    assert schema is not None and schema.history_columns == ("history",)
+    parquet.write_table(parquet.read_table(whole).drop_columns(["history"]), tmp_path / "plain.parquet")
+    recipe = Recipe(
+        data=str(tmp_path / "plain.parquet"),
+        task=SetCompletion(items="items", hide=hide),
+        schema=schema.to_dict(),
+        customer="customer",
+        model=SIZES,
+    )
+    with pytest.raises(SchemaError, match="lacks the context column 'history'"):
+        run(recipe, tmp_path / "run", is_quiet=True)
+    assert not (tmp_path / "run").exists()

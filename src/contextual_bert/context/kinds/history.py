@@ -504,11 +504,11 @@ def history_items(table: pa.Table, columns: Iterable[str], *, least: int) -> lis
 
     Args:
         table: rows with these columns.
-        columns: those of histories.
+        columns: those of histories; what is not there is passed over, for what reads the context says so.
         least: number of rows.
     """
     found: set[str] = set()
-    for column in columns:
+    for column in (each for each in columns if each in table.column_names):
         baskets = read_histories(table.column(column).combine_chunks(), column=column)
         names = baskets.items.dictionary_encode()
         is_named = names.indices.is_valid().to_numpy(zero_copy_only=False)
