@@ -207,19 +207,31 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
     ``outside``. The column of a silenced feature may be absent.
     """
     table = as_table(table)
-    absent = [column for column in schema.read_columns if column not in table.column_names]
-    if absent:
-        place = f"{file}: " if file else ""
-        names = ", ".join(repr(column) for column in absent)
-        raise SchemaError(
-            f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads",
-            place=TablePlace(lacking=tuple(absent)),
-            allowed=did_you_mean(absent[0], table.column_names),
-            fix="Rename the column, or infer the schema anew.",
-        )
+    check_has_columns(schema, table, file=file)
     columns = _columns(schema.features, table, file=file)
     encoded = {feature.name: feature.encode(array, file=file) for feature, array in columns}
     return _context(schema, encoded, table.num_rows)
+
+
+def check_has_columns(schema: ContextSchema, table: pa.Table, *, file: str | None = None) -> None:
+    """Raise SchemaError where a table lacks a column that the schema reads.
+
+    Args:
+        schema: what the context consists of.
+        table: raw values.
+        file: where the table comes from, for messages.
+    """
+    absent = [column for column in schema.read_columns if column not in table.column_names]
+    if not absent:
+        return
+    place = f"{file}: " if file else ""
+    names = ", ".join(repr(column) for column in absent)
+    raise SchemaError(
+        f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads",
+        place=TablePlace(lacking=tuple(absent)),
+        allowed=did_you_mean(absent[0], table.column_names),
+        fix="Rename the column, or infer the schema anew.",
+    )
 
 
 def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:

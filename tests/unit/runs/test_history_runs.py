@@ -220,18 +220,23 @@ def test_baskets_are_drawn_from_one_history_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hide", ["items", "set"])
-def test_a_schema_with_a_history_that_the_table_lacks_is_named(tmp_path: Path, hide: Any) -> None:
+@pytest.mark.parametrize("column", ["history", "sex"])
+def test_a_column_of_a_schema_that_the_table_lacks_is_named(tmp_path: Path, column: str, hide: Any) -> None:
     whole = shoppers(tmp_path / "sets.parquet", count=100)
     schema = inspect_table(Recipe(data=str(whole), task=SetCompletion(items="items"), customer="customer")).schema
-    assert schema is not None and schema.history_columns == ("history",)
-    parquet.write_table(parquet.read_table(whole).drop_columns(["history"]), tmp_path / "plain.parquet")
+    assert schema is not None and set(schema.names) == {"history", "sex"}
+    parquet.write_table(parquet.read_table(whole).drop_columns([column]), tmp_path / "plain.parquet")
     recipe = Recipe(
         data=str(tmp_path / "plain.parquet"),
         task=SetCompletion(items="items", hide=hide),
         schema=schema.to_dict(),
         customer="customer",
         model=SIZES,
+        training={"num_train_epochs": 1},
     )
-    with pytest.raises(SchemaError, match="lacks the context column 'history'"):
+    with pytest.raises(SchemaError, match=f"lacks the context column '{column}'"):
         run(recipe, tmp_path / "run", is_quiet=True)
     assert not (tmp_path / "run").exists()
+    silenced = schema.with_silenced([column]).to_dict()
+    run(replace(recipe, schema=silenced), tmp_path / "without", is_quiet=True)
+    assert (tmp_path / "without" / "model.safetensors").exists()

@@ -504,7 +504,7 @@ def history_items(table: pa.Table, columns: Iterable[str], *, least: int) -> lis
 
     Args:
         table: rows with these columns.
-        columns: those of histories; what is not there is passed over, for what reads the context says so.
+        columns: those of histories; one that is silenced may be absent.
         least: number of rows.
     """
     found: set[str] = set()
