@@ -207,13 +207,13 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
     ``outside``. The column of a silenced feature may be absent.
     """
     table = as_table(table)
-    check_has_columns(schema, table, file=file)
+    check_context_columns(schema, table, file=file)
     columns = _columns(schema.features, table, file=file)
     encoded = {feature.name: feature.encode(array, file=file) for feature, array in columns}
     return _context(schema, encoded, table.num_rows)
 
 
-def check_has_columns(schema: ContextSchema, table: pa.Table, *, file: str | None = None) -> None:
+def check_context_columns(schema: ContextSchema, table: pa.Table, *, file: str | None = None) -> None:
     """Raise SchemaError where a table lacks a column that the schema reads.
 
     Args:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema, InferredSchema, alike_warning
-from contextual_bert.context.encoding import check_has_columns
+from contextual_bert.context.encoding import check_context_columns
 from contextual_bert.context.infer import ColumnNote, SchemaSettings, check_named_columns, infer_features
 from contextual_bert.context.kinds import KINDS
 from contextual_bert.context.row_numbers import follows_in_time
@@ -152,7 +152,7 @@ def schema_of(
         schema = given_schema(recipe)
         check_features(schema, recipe)
         check_missing_values(schema, recipe, columns={*training.column_names, *left_out})
-        check_has_columns(schema, training, file=recipe.data)
+        check_context_columns(schema, training, file=recipe.data)
         try:
             return InferredSchema(schema.with_ranges(training), ())
         except DataError as error:
