@@ -51,6 +51,7 @@ def missing_capabilities(pipeline: Pipeline) -> dict[str, str | None]:
         "similar": pipeline.no_logits,
         "guidance": pipeline.no_logits or why_no_guidance(pipeline.model),
         "context": no_context if not config.layout else None,
+        "times": None if config.time_gaps is not None else "Trained without --time-gaps, the model reads no times.",
     }
 
 

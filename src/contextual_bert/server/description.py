@@ -58,7 +58,7 @@ class AttributeAnswer(BaseModel):
 class CapabilityAnswer(BaseModel):
     """Capability of the run beside completions, or the reason why it is missing."""
 
-    name: Literal["complete_jointly", "explain", "similar", "guidance", "context"]
+    name: Literal["complete_jointly", "explain", "similar", "guidance", "context", "times"]
     is_available: bool
     reason: str | None
 

@@ -185,6 +185,7 @@ def test_items_that_are_not_locked_are_blanks(tools: Any, pipeline: CompletionPi
         ({"field_dropout": 0.0}, {"explain": "trained without field_dropout"}),
         ({"context_dropout": 0.0}, {"guidance": "trained without context_dropout"}),
         ({}, {}),
+        ({"has_position_embeddings": True, "time_gaps": "seconds", "type_vocab_size": 64}, {"times": ""}),
     ],
 )
 def test_what_a_model_cannot_do_is_said(tools: Any, fields: dict[str, Any], lacks: dict[str, str]) -> None:
@@ -194,9 +195,12 @@ def test_what_a_model_cannot_do_is_said(tools: Any, fields: dict[str, Any], lack
             return schema, await client.post(EXPLAIN, json=QUERY), await client.post(JOINTLY, json=QUERY)
 
     schema, explained, joint = asyncio.run(run())
-    names = ["complete_jointly", "explain", "similar", "guidance", "context"]
+    names = ["complete_jointly", "explain", "similar", "guidance", "context", "times"]
     assert [each["name"] for each in schema["capabilities"]] == names
-    assert {each["name"] for each in schema["capabilities"] if not each["is_available"]} == set(lacks)
+    missing = {each["name"] for each in schema["capabilities"] if not each["is_available"]}
+    # Most models read no times: the one that does says so.
+    lacks = {**lacks, "times": "--time-gaps"} if "times" not in lacks else {}
+    assert missing == set(lacks)
     for each in schema["capabilities"]:
         assert lacks[each["name"]] in each["reason"] if each["name"] in lacks else each["reason"] is None
     assert joint.status_code == 200
@@ -225,7 +229,7 @@ def test_an_exported_model_says_what_it_lacks(tools: Any, tmp_path: Any) -> None
             ]
 
     schema, complete, too_many, *refused = asyncio.run(run())
-    assert [each["is_available"] for each in schema.json()["capabilities"]] == [False, False, False, False, True]
+    assert [each["is_available"] for each in schema.json()["capabilities"]] == [False, False, False, False, True, False]
     assert schema.json()["limits"]["max_top_k"] == 3
     assert [len(each["candidates"]) for each in complete.json()["slots"]] == [3, 3]
     assert fault_of(too_many)[0] == "top_k"
