@@ -135,6 +135,16 @@ def check_differs(order: str | None, group_by: Sequence[str]) -> None:
         )
 
 
+def noun_of_rows(order: str | None) -> str:
+    """Return what a row holds: a set, or where items have an order a sequence.
+
+    Example:
+        >>> noun_of_rows(None), noun_of_rows("played_at")
+        ('set', 'sequence')
+    """
+    return "set" if order is None else "sequence"
+
+
 def no_order(order: str) -> ConfigurationError:
     """Return the error for the column of an order that is given to a run without one."""
     return ConfigurationError(

@@ -26,13 +26,7 @@ from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.item_updates import with_new_items
 from contextual_bert.inference.joint import JointSearch
-from contextual_bert.inference.queries import (
-    Request,
-    check_queries,
-    check_set,
-    encode_contexts,
-    read_request,
-)
+from contextual_bert.inference.queries import Request, check_queries, check_set, encode_contexts, read_request
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import RUN_FILES, check_holds_model, check_run, holds_baseline, trained_sets
 from contextual_bert.inference.verdicts import FieldVerdicts

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from contextual_bert.data.policies import noun_of_rows
 from contextual_bert.errors import RunDirectoryError, shown
 from contextual_bert.json_text import read_json_object, unreadable
 from contextual_bert.manifest import (
@@ -67,7 +68,7 @@ class TrainedSets:
     @property
     def row_noun(self) -> str:
         """Return what a row holds: a set, or where items have an order a sequence."""
-        return "set" if self.order is None else "sequence"
+        return noun_of_rows(self.order)
 
     def separator_in(self, item: str) -> str | None:
         """Return the separator that an item holds, the run's own first; None where it holds none."""

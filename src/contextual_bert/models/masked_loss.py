@@ -12,9 +12,8 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["BarredItems", "masked_cross_entropy"]
 
-BLOCK_ELEMENTS = (
-    2**22
-)  # logits of one block: 16 MiB in float32; smaller blocks slow down the products, larger ones leave the cache
+# Logits of one block: 16 MiB in float32; smaller blocks slow down the products, larger ones leave the cache.
+BLOCK_ELEMENTS = 2**22
 
 
 class BarredItems(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from contextual_bert import evaluation
 from contextual_bert.baselines.names import SET_BASELINES
-from contextual_bert.data.policies import SetPolicy, check_differs
+from contextual_bert.data.policies import SetPolicy, check_differs, noun_of_rows
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.options import ITEMS, MAIN, SETS, Option, check_declared
 from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TaskSettings, pipeline_code
@@ -327,7 +327,7 @@ class SetCompletion(TaskSettings):
     @property
     def row_noun(self) -> str:
         """Return what a row holds: a set, or where items have an order a sequence."""
-        return "set" if self.order is None else "sequence"
+        return noun_of_rows(self.order)
 
     @property
     def model_fields(self) -> tuple[str, ...]:

@@ -127,15 +127,10 @@ class Question:
         for position in positions:
             sets.append(self.items[:position] + self.items[position + 1 :])
             place = position + self.num_cut
-            items, times = ([*each[:place], *each[place + 1 :]] for each in (given.items, self.times))
-            gaps.append(self._gaps_of(replace(given, items=items, times=times if given.times is not None else None)))
+            items = [*given.items[:place], *given.items[place + 1 :]]
+            times = [*given.times[:place], *given.times[place + 1 :]] if given.times is not None else None
+            gaps.append(self._gaps_of(replace(given, items=items, times=times)))
         return sets, gaps
-
-    @property
-    def times(self) -> list[Any]:
-        """One time an item of the query, None where it is not known."""
-        own = [*(self.request.times or ())]
-        return [*own, *[None] * (len(self.request.items) - len(own))]
 
     def answers(
         self,
