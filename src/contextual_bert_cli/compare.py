@@ -80,7 +80,14 @@ def command(
     from contextual_bert.conditioning.registry import PAPER_METHODS
     from contextual_bert.errors import ConfigurationError, UnknownNameError
     from contextual_bert.places import SettingPlace
-    from contextual_bert.runs.registry import as_row, check_read, check_recipe, check_study, keeps_weights
+    from contextual_bert.runs.registry import (
+        as_row,
+        check_read,
+        check_recipe,
+        check_study,
+        keeps_weights,
+        reads_time_gaps,
+    )
     from contextual_bert.training.recipe_checks import check_conditioning
 
     checkpoint, seed = given["checkpoint"], given["seed"]
@@ -120,7 +127,7 @@ def command(
         check_apart([checkpoint], [run_directory(output, recipe) for recipe in recipes])
     with resumable(output):
         with working(f"reading {data}"):
-            ready = prepare(recipes[0])
+            ready = prepare(next(filter(reads_time_gaps, recipes), recipes[0]))
         folders = [] if overwrite else [run_directory(output, recipe) for recipe in recipes]
         with counting("choosing the fields of the context") as progress:
             ready = with_selected_fields(ready, recipes, remembered=folders, progress=progress)

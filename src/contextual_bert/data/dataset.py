@@ -6,8 +6,9 @@ function of (seed, epoch). Only ids are known here, neither vocabulary nor schem
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -194,6 +195,14 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         parts = self.parts()
         parts["context"] = context
         return SequenceDataset(**parts)
+
+    def without_segments(self) -> Self:
+        """Return the same sequences without ``token_type_ids``; this data set stays as it is."""
+        if self.token_type_ids is None:
+            return self
+        found = copy(self)
+        found.token_type_ids = None
+        return found
 
     def context_rows(self, index: Tensor) -> Tensor:
         """Return the rows of ``context`` that these sequences have: their own."""

@@ -24,10 +24,11 @@ from contextual_bert.evaluation.scores import expected_recall
 from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.inference import set_index
 from contextual_bert.models.pretrained import extra_layers_of
-from contextual_bert.nouns import counted
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.prepared_data import PreparedData
+from contextual_bert.runs.registry import reads_time_gaps
 from contextual_bert.training.recipe import Recipe
 
 NUM_FEW = 3
@@ -265,6 +266,19 @@ def about_unfit(faults: Mapping[str, DataError]) -> list[str]:
         place = TablePlace(column=fault.place.column) if isinstance(fault.place, TablePlace) else fault.place
         rows_of.setdefault(in_message(fault.at(place)), []).append(f"`{name}`")
     return [joined(f"No figures of {', '.join(names)}: ", why) for why, names in rows_of.items()]
+
+
+def about_time_gaps(recipes: Mapping[str, Recipe]) -> list[str]:
+    """Return a sentence on the rows that do not read how much time passed between items, beside rows that do.
+
+    Args:
+        recipes: row -> recipe.
+    """
+    without = [f"`{name}`" for name, recipe in recipes.items() if not reads_time_gaps(recipe)]
+    if not without or len(without) == len(recipes):
+        return []
+    verb = agreeing("do", len(without))
+    return [f"{', '.join(without)} {verb} not read how much time passed between items. The other rows do."]
 
 
 def about_turned_orders(names: Sequence[str], paired: PairedRuns) -> list[str]:

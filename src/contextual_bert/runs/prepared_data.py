@@ -25,6 +25,7 @@ from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
 from contextual_bert.nouns import agreeing, counted
+from contextual_bert.runs.registry import task_of_row
 from contextual_bert.runs.run_directory import SPLIT_DIGEST
 from contextual_bert.runs.run_schema import given_schema, leak_lines, withheld_lines
 from contextual_bert.runs.run_table import RunTable, audit_of, file_parts, joined_assignment
@@ -389,15 +390,18 @@ class PreparedData:
     def resolve(self, recipe: Recipe) -> Recipe:
         """The recipe of another run on these data, the schema filled in.
 
+        A baseline of sets leaves the gaps of time unread that the data have.
+
         Raises:
             ConfigurationError: it asks for other data.
         """
         resolved = recipe.on_data(schema=self.recipe.schema, task=recipe.task.as_kind(self.recipe.task.kind))
+        own = self.recipe.on_data(schema=self.recipe.schema, task=task_of_row(self.recipe, recipe.conditioning))
         differing = [
             each
             for name in DATA_FIELDS
-            if getattr(resolved, name) != getattr(self.recipe, name)
-            for each in (_unlike(resolved.task, self.recipe.task) if name == "task" else [name])
+            if getattr(resolved, name) != getattr(own, name)
+            for each in (_unlike(resolved.task, own.task) if name == "task" else [name])
         ]
         if recipe.schema is not None and not self._has_schema(given_schema(recipe)):
             differing.append("schema")

@@ -26,6 +26,7 @@ from contextual_bert.places import SettingPlace, SettingsPlace
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import DEFAULT_MODEL
+from contextual_bert.training.task_settings import TaskSettings
 
 NOTHING_TO_COMPARE = Message(
     "{validation} and {test} hold nothing out, and there is nothing to compare runs on. Give one of them a share above "
@@ -91,7 +92,7 @@ def check_kind(recipe: Recipe) -> None:
             value=recipe.model[name],
             fix=f"{recipe.conditioning!r} does not read this field of a model's config. Leave it out.",
         )
-    if recipe.task.has_items and recipe.set_task.time_gaps and recipe.conditioning in SET_BASELINES:
+    if reads_time_gaps(recipe) and recipe.conditioning in SET_BASELINES:
         raise ConfigurationError(
             f"is for models that read items in their order, and {recipe.conditioning!r} is a baseline, which does not",
             setting="time_gaps",
@@ -143,6 +144,34 @@ def check_read(base: Recipe, rows: Sequence[Recipe]) -> None:
                 raise ConfigurationError(
                     "is not allowed: no row of this comparison reads it", setting=name, value=value, fix="Leave it out."
                 )
+    if reads_time_gaps(base) and not any(map(reads_time_gaps, rows)):
+        raise ConfigurationError(
+            "is not allowed: no row of this comparison reads it", setting="time_gaps", value=True, fix="Leave it out."
+        )
+
+
+def reads_time_gaps(recipe: Recipe) -> bool:
+    """Return True if the recipe says that the gaps of time between items are read.
+
+    Example:
+        >>> from contextual_bert.training import SetCompletion
+        >>> reads_time_gaps(Recipe(data="days.parquet", task=SetCompletion(items="items")))
+        False
+    """
+    return recipe.task.has_items and recipe.set_task.time_gaps
+
+
+def task_of_row(base: Recipe, conditioning: str) -> TaskSettings:
+    """Return the task of a whole comparison as this row of it reads it: a baseline of sets reads no gaps of time.
+
+    Example:
+        >>> from contextual_bert.training import SetCompletion
+        >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items", order="at", time_gaps=True))
+        >>> task_of_row(base, "bag").time_gaps, task_of_row(base, "none").time_gaps
+        (False, True)
+    """
+    is_without = conditioning in SET_BASELINES and reads_time_gaps(base)
+    return replace(base.set_task, time_gaps=False) if is_without else base.task
 
 
 def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,6 +220,7 @@ def as_row(base: Recipe, conditioning: str) -> Recipe:
     return replace(
         base,
         conditioning=conditioning,
+        task=task_of_row(base, conditioning),
         model=model_of(conditioning, base.model),
         training=training_of(conditioning, base.training),
         trained_weights="all" if is_baseline else base.trained_weights,

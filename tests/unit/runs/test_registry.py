@@ -7,7 +7,7 @@ import torch
 
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.runs import as_row
-from contextual_bert.runs.registry import check_kind, check_machine, check_study
+from contextual_bert.runs.registry import check_kind, check_machine, check_read, check_study
 from contextual_bert.training import Recipe, SetCompletion
 
 RECIPE = Recipe(data="days.parquet", task=SetCompletion(items="items"), training={"learning_rate": 0.1})
@@ -45,3 +45,17 @@ def test_what_a_baseline_lacks_is_refused_and_left_out_of_comparisons(name: str,
     with pytest.raises(ConfigurationError, match=f"{name}={value} is for what 'bag' does not have. Leave it out"):
         check_kind(replace(recipe, conditioning="bag"))
     assert as_row(recipe, "bag").training == {"learning_rate": 0.1}
+
+
+def test_the_gaps_of_time_are_left_out_of_a_baseline() -> None:
+    task = SetCompletion(items="items", order="at", time_gaps=True)
+    recipe = replace(RECIPE, task=task)
+    with pytest.raises(ConfigurationError, match="time_gaps=True is for models that read items in their order"):
+        check_kind(replace(recipe, conditioning="bag"))
+    rows = [as_row(recipe, name) for name in ("none", "bag")]
+    assert [row.set_task.time_gaps for row in rows] == [True, False]
+    for row in rows:
+        check_kind(row)
+    check_read(recipe, rows)
+    with pytest.raises(ConfigurationError, match="time_gaps=True is not allowed: no row of this comparison reads it"):
+        check_read(recipe, rows[1:])

@@ -346,6 +346,38 @@ def test_a_training_of_the_command_line_reads_gaps(path: Path, tmp_path: Path) -
     assert "--time-gaps" in refused.output and "--order" in refused.output
 
 
+@pytest.mark.parametrize("first", ["none,", ""])
+def test_baselines_are_compared_without_the_gaps(path: Path, tmp_path: Path, first: str) -> None:
+    order = ["--items", "items", "--order", "at", "--hide", "next", "--split-column", "part", "--duplicates", "keep"]
+    sizes = [word for name, value in MODEL.items() for word in ("--model", f"{name}={value}")]
+    rates = ["--epochs", "1", "--batch-size", "16", "--seeds", "1", "--field-selection", "off", "--exclude", "who"]
+    folders = {name: tmp_path / name for name in ("gaps", "plain")}
+    for name, more in (("gaps", ["--time-gaps"]), ("plain", [])):
+        names = f"{first}bag,item_knn,popularity" if first else "bag,item_knn,none"
+        own = ["--conditioning", names, *more, "--output", str(folders[name])]
+        found = CliRunner().invoke(app, ["compare", str(path), *order, *sizes, *rates, *own])
+        assert found.exit_code == 0, found.output
+    runs = {name: folder / "none" / "seed-0" for name, folder in folders.items()}
+    assert [Recipe.load(each).set_task.time_gaps for each in runs.values()] == [True, False]
+    assert json.loads((runs["gaps"] / "config.json").read_text(encoding="utf-8"))["time_gaps"] == "seconds"
+    for name in ("bag", "item_knn"):
+        assert not Recipe.load(folders["gaps"] / name / "seed-0").set_task.time_gaps
+        own, other = (load_run(folder / name / "seed-0", name=name).scores for folder in folders.values())
+        np.testing.assert_array_equal(own.log_probability, other.log_probability)
+    told = [(folder / "report.md").read_text(encoding="utf-8") for folder in folders.values()]
+    without = "`bag`, `item_knn`, `popularity` do not read" if first else "`bag`, `item_knn` do not read"
+    assert f"{without} how much time passed between items. The other rows do." in told[0]
+    assert "how much time passed" not in told[1]
+
+
+def test_gaps_that_no_row_reads_are_refused(path: Path, tmp_path: Path) -> None:
+    order = ["--items", "items", "--order", "at", "--hide", "next", "--split-column", "part", "--time-gaps"]
+    words = ["compare", str(path), *order, "--conditioning", "bag,popularity", "--output", str(tmp_path / "out")]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 2
+    assert "--time-gaps" in found.output and "no row of this comparison reads it" in found.output
+
+
 def test_permuting_the_items_leaves_the_gaps_in_their_places(learned: Path) -> None:
     told = {each.feature: each.rise_nats.interval.value for each in permute_features(learned).importances.rows}
     assert told["order of the items"] > 0.5 > abs(told["colour"])

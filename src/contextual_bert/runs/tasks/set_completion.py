@@ -277,6 +277,11 @@ class SetCompletionTask(CountedTask):
             return NextItemObjective(arguments, ids, reads_before=predicts_next(recipe), longest=longest)
         return None
 
+    def dataset(self, recipe: Recipe, part: str) -> SequenceDataset | None:
+        """Return the sets of a part, as for ``Task``; without the gaps of time that the recipe does not read."""
+        own = super().dataset(recipe, part)
+        return own if own is None or recipe.set_task.time_gaps else own.without_segments()
+
     def learned_sets(self, recipe: Recipe) -> SequenceDataset | None:
         """Return the training sets, long sequences in pieces; and where the recipe says so baskets of histories."""
         own, schema, task = self.dataset(recipe, "train"), self.processor.schema, recipe.set_task
