@@ -1,4 +1,4 @@
-"""The queries of ``complete`` and ``similar``: one that the options make up, or many of a file; and their answers."""
+"""The queries of ``complete``, ``explain`` and ``similar``: one of the options, or many of a file; their answers."""
 
 import json
 import re
@@ -88,8 +88,8 @@ def asked_queries(
     """
     from contextual_bert.errors import ConfigurationError
 
-    constraints, file, context = given_constraints(choices, separator=separator), choices["queries"], choices["context"]
-    times = choices.get("times")
+    constraints, file = given_constraints(choices, separator=separator), choices.get("queries")
+    context, times = choices["context"], choices.get("times")
     if file is None:
         query = {**own, **{CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}, **everywhere}
         query |= {"context": read_context(context)} if context is not None else {}

@@ -12,7 +12,7 @@ from contextual_bert.nouns import counted, plural
 from contextual_bert_cli import constraint_options, options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.asked_queries import SET, asked_queries, items_of
-from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_constraints
+from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_constraints, given_everywhere
 from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, working
@@ -213,15 +213,8 @@ def command(
     allow: constraint_options.Allow = None,
     deny: constraint_options.Deny = None,
     owned: constraint_options.Owned = None,
-    repeats: Annotated[
-        bool, typer.Option("--repeats", help="Propose items again that are in the set already.")
-    ] = False,
-    guidance: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="0: what anybody would get, 1: the model as it is (default), above: more personal answers."
-        ),
-    ] = None,
+    repeats: constraint_options.Repeats = False,
+    guidance: constraint_options.Guidance = None,
     separator: Annotated[
         str | None,
         typer.Option(
@@ -239,25 +232,11 @@ def command(
         ),
     ] = None,
     in_stock: constraint_options.InStock = False,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ATTRIBUTE=VALUE",
-            help="Propose only items like this: 'category=coat|jacket', 'material!=leather', 'price<=80', 'stock>0', "
-            "'since>=2016-03-05'; '0:category=coat' for the first [MASK] alone; repeatable.",
-        ),
-    ] = None,
+    where: constraint_options.Where = None,
     max_price: constraint_options.MaxPrice = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="At most this price for all [MASK] together.")
-    ] = None,
-    budget_includes_visible: Annotated[
-        bool, typer.Option("--budget-includes-visible", help="The items of --set count towards --budget.")
-    ] = False,
-    one_per: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ATTRIBUTE", help="At most one item of each value, such as category; repeatable."),
-    ] = None,
+    budget: constraint_options.Budget = None,
+    budget_includes_visible: constraint_options.BudgetIncludesVisible = False,
+    one_per: constraint_options.OnePer = None,
     joint: Annotated[
         bool, typer.Option("--joint", help="Fill all [MASK] of a set together, and propose whole sets.")
     ] = False,
@@ -390,8 +369,7 @@ def command(
     if data is not None and output is not None:
         constraints = given_constraints(choices, separator=between)
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
-        settings |= {"repeats": True} if repeats else {}
-        settings |= {"guidance": guidance} if guidance is not None else {}
+        settings |= given_everywhere(choices)
         keys = trained.group_by if group_by is None else split_commas(group_by)
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else trained.separator
         columns = {"items": item_column or trained.items or "items", "separator": in_cells}
@@ -415,10 +393,8 @@ def command(
             device=device, cluster=cluster,
         )  # fmt: skip
         return
-    everywhere = {"repeats": True} if repeats else {}
-    everywhere |= {"guidance": guidance} if guidance is not None else {}
     own = {"items": items_of(items, between)} if items is not None else {}
-    asked = asked_queries(choices, SET, own, everywhere=everywhere, separator=between)
+    asked = asked_queries(choices, SET, own, everywhere=given_everywhere(choices), separator=between)
     pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading)
     noun = trained.row_noun
     with working(f"completing {counted(len(asked.queries), noun)}"), asked.placing:

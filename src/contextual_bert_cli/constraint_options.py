@@ -22,6 +22,29 @@ InStock = Annotated[
     bool, typer.Option("--in-stock", help="Propose only what the catalogue's column in_stock says is there.")
 ]
 MaxPrice = Annotated[str | None, typer.Option(metavar="NUMBER", help="Propose only items of at most this price.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ATTRIBUTE=VALUE",
+        help="Propose only items like this: 'category=coat|jacket', 'material!=leather', 'price<=80', 'stock>0', "
+        "'since>=2016-03-05'; '0:category=coat' for the first [MASK] alone; repeatable.",
+    ),
+]
+Budget = Annotated[str | None, typer.Option(metavar="NUMBER", help="At most this price for all [MASK] together.")]
+BudgetIncludesVisible = Annotated[
+    bool, typer.Option("--budget-includes-visible", help="The items of --set count towards --budget.")
+]
+OnePer = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ATTRIBUTE", help="At most one item of each value, such as category; repeatable."),
+]
+Repeats = Annotated[bool, typer.Option("--repeats", help="Propose items again that are in the set already.")]
+Guidance = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="0: what anybody would get, 1: the model as it is (default), above: more personal answers."
+    ),
+]
 
 
 def given_constraints(choices: Mapping[str, Any], *, separator: str) -> dict[str, Any]:
@@ -54,6 +77,12 @@ def given_constraints(choices: Mapping[str, Any], *, separator: str) -> dict[str
         "one-per": list(choices.get("one_per") or []),
     }
     return {option: value for option, value in constraining.items() if value not in (None, [])}
+
+
+def given_everywhere(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what --repeats and --guidance say of each query that does not say it itself."""
+    everywhere: dict[str, Any] = {"repeats": True} if choices["repeats"] else {}
+    return everywhere | ({"guidance": choices["guidance"]} if choices["guidance"] is not None else {})
 
 
 def split_items(values: Sequence[str], separator: str) -> list[str]:

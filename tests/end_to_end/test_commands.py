@@ -412,6 +412,47 @@ def test_explain_prints_what_complete_answers(command: Any, told_less: Path) -> 
     assert markdown.stdout.startswith(f"## Why {best['item']} as item 2 of coat-0, [MASK]")
 
 
+def test_explain_answers_under_the_constraints_of_complete(
+    command: Any, told_less: Path, world: Path, tmp_path: Path
+) -> None:
+    query = ("--set", "coat-0,[MASK]", "--context", '{"gender": "female", "age": 30}', "--format", "json")
+    best = [
+        each["item"] for each in json.loads(command("complete", told_less, *query).stdout)["slots"][0]["candidates"]
+    ]
+    articles = pq.read_table(world / "articles.parquet")
+    is_there = pa.array([name not in best[:3] for name in articles["item"].to_pylist()])
+    pq.write_table(articles.append_column("in_stock", is_there), tmp_path / "shop.parquet")
+    shop = ("--catalogue", tmp_path / "shop.parquet")
+    for more in (
+        ("--deny", f"{best[0]},{best[1]}"),
+        ("--owned", best[0]),
+        ("--allow", f"{best[2]},{best[4]}"),
+        ("--repeats", "--guidance", "2"),
+        (*shop, "--in-stock"),
+        (*shop, "--where", "category=hat|shoes", "--max-price", "80"),
+        (*shop, "--budget", "60"),
+        (*shop, "--one-per", "category"),
+    ):
+        answer = json.loads(command("complete", told_less, *query, *more).stdout)
+        result = command("explain", told_less, *query, *more)
+        assert result.exit_code == 0, result.output
+        found, [slot] = Explanation.from_json(result.stdout), answer["slots"]
+        assert found.item == slot["candidates"][0]["item"], more
+        assert found.probability == pytest.approx(slot["candidates"][0]["probability"], abs=1e-5), more
+    forbidden = command("explain", told_less, *query, "--deny", best[0], "--item", best[0])
+    assert forbidden.exit_code == 2
+    assert "not permitted by the query" in " ".join(forbidden.stderr.split())
+    for more, told in (
+        (("--in-stock",), "--in-stock: it needs a catalogue"),
+        (("--allow", ","), "--allow names no item"),
+        (("--max-price", "dear"), "--max-price"),
+        ((*shop, "--where", "size=3"), "--where size=3"),
+    ):
+        refused = command("explain", told_less, *query, *more)
+        assert refused.exit_code == 2, refused.output
+        assert told in " ".join(refused.stderr.split()).replace("'", "")
+
+
 def test_explain_knows_new_items_by_their_catalogue(command: Any, world: Path, tmp_path: Path) -> None:
     articles = pq.read_table(world / "articles.parquet")
     spring = articles.slice(0, 1).set_column(0, "item", pa.array(["coat-spring"]))
