@@ -213,24 +213,30 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
     return _context(schema, encoded, table.num_rows)
 
 
-def check_context_columns(schema: ContextSchema, table: pa.Table, *, file: str | None = None) -> None:
+def check_context_columns(
+    schema: ContextSchema, table: pa.Table, *, file: str | None = None, run: str | None = None
+) -> None:
     """Raise SchemaError where a table lacks a column that the schema reads.
 
     Args:
         schema: what the context consists of.
         table: raw values.
         file: where the table comes from, for messages.
+        run: that brings the schema, for messages; None: it can be inferred anew.
     """
     absent = [column for column in schema.read_columns if column not in table.column_names]
     if not absent:
         return
     place = f"{file}: " if file else ""
     names = ", ".join(repr(column) for column in absent)
+    what = f"the context column{'s' if absent[1:] else ''} {names}"
     raise SchemaError(
-        f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads",
+        f"{place}the table lacks {what}, which {run or 'the schema'} reads",
         place=TablePlace(lacking=tuple(absent)),
         allowed=did_you_mean(absent[0], table.column_names),
-        fix="Rename the column, or infer the schema anew.",
+        fix="Rename the column, or infer the schema anew."
+        if run is None
+        else "Rename the column. Or add it empty: its values are then missing.",
     )
 
 

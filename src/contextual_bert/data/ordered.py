@@ -16,8 +16,9 @@ from contextual_bert.arrow_types import decoded, is_list, is_text, without_value
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.instants import times_in
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.data.time_gaps import ItemTimes, TimeUnit, seconds_or_numbers
+from contextual_bert.data.time_gaps import ItemTimes, seconds_or_numbers
 from contextual_bert.errors import DataError
+from contextual_bert.time_units import TimeUnit
 
 __all__ = ["ItemOrder"]
 

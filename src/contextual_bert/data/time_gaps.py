@@ -4,7 +4,7 @@ It knows times and lengths of sequences, no item and no model.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_text
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.errors import DataError
+from contextual_bert.time_units import UNKNOWN_GAP, TimeUnit
 
-__all__ = ["NUM_GAPS", "UNKNOWN_GAP", "ItemTimes", "TimeUnit", "check_unit", "gap_ids", "seconds_or_numbers"]
+__all__ = ["NUM_GAPS", "ItemTimes", "check_unit", "gap_ids", "seconds_or_numbers"]
 
-TimeUnit = Literal["seconds", "numbers"]
-UNKNOWN_GAP = 0
 NUM_GAPS = 64  # ids in all; the last bin begins at 2^61, which is 73 years where numbers count nanoseconds
 _SAME_TIME = 1
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

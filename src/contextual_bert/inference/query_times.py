@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from contextual_bert.context.raw_values import none_if_missing, number_of
 from contextual_bert.data.instants import instants
-from contextual_bert.data.time_gaps import TimeUnit, gap_ids, seconds_or_numbers
+from contextual_bert.data.time_gaps import gap_ids, seconds_or_numbers
 from contextual_bert.errors import DataError, QueryError, shown
 from contextual_bert.inference.query_schema import TIMES
+from contextual_bert.time_units import TimeUnit
 
 if TYPE_CHECKING:
     from contextual_bert.models import ContextualBertConfig

@@ -16,9 +16,9 @@ from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Me
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.models.backbones import Blocks, get_blocks
 from contextual_bert.softmax_over import SoftmaxOver
+from contextual_bert.time_units import TIME_UNITS
 
 PAPER_CONTEXT_SIZE = 736
-TIME_UNITS = ("seconds", "numbers")
 POOLINGS = ("cls", "mean")
 BLOCKS = ("bert", "mpnet", "modernbert", "gpt2")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")

@@ -6,7 +6,8 @@ It knows ids of gaps, no times. ``contextual_bert.data.time_gaps`` says which ga
 import torch
 from torch import Tensor
 
-_UNKNOWN = 0
+from contextual_bert.time_units import UNKNOWN_GAP
+
 _SHARE = 0.1
 
 
@@ -24,4 +25,4 @@ def with_unknown_gaps(gaps: Tensor) -> Tensor:
     """
     is_whole = torch.rand(gaps.shape[0], 1, device=gaps.device) < _SHARE
     is_single = torch.rand(gaps.shape, device=gaps.device) < _SHARE
-    return gaps.masked_fill(is_whole | is_single, _UNKNOWN)
+    return gaps.masked_fill(is_whole | is_single, UNKNOWN_GAP)

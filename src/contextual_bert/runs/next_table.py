@@ -20,27 +20,13 @@ from contextual_bert.context.interactions import ITEM, UNKNOWN_ITEM
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import Message, SchemaError, did_you_mean, joined
+from contextual_bert.errors import Message, joined
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.nouns import agreeing, counted
-from contextual_bert.places import TablePlace
 
 NUM_EXAMPLES = 5
 # From this share of the rows on, values that the run does not know are a warning. Rare values are unknown to it, too.
 WARNING_SHARE = 0.2
-
-
-def check_columns_of_run(schema: ContextSchema | None, table: pa.Table, *, run: str, file: str) -> None:
-    """Raise SchemaError where a table lacks a column that the run reads as context."""
-    absent = [name for name in (schema.read_columns if schema is not None else ()) if name not in table.column_names]
-    if absent:
-        names = ", ".join(map(repr, absent))
-        raise SchemaError(
-            f"{file} lacks the context column{'s' if absent[1:] else ''} {names}, which {run} reads",
-            place=TablePlace(lacking=tuple(absent)),
-            allowed=did_you_mean(absent[0], table.column_names),
-            fix="Rename the column. Or add it empty: its values are then missing.",
-        )
 
 
 def missing_items(known: ContextualBertProcessor, every: pa.Array) -> list[str]:

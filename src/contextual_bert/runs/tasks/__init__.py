@@ -1,12 +1,13 @@
 """Tasks: what a run learns. One class a kind, and ``prepare``, which makes one from a recipe and its table."""
 
+from contextual_bert.context.encoding import check_context_columns
 from contextual_bert.context.kinds.history import history_items
 from contextual_bert.data import SetTable, TextTable
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference import outside_lines_of
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.runs.next_table import check_columns_of_run, context_lines, history_item_lines
+from contextual_bert.runs.next_table import context_lines, history_item_lines
 from contextual_bert.runs.prepared_data import beside_context, make_split
 from contextual_bert.runs.run_schema import alike_values, customer_warnings, customers_in, schema_of, without_leaks
 from contextual_bert.runs.run_table import RunTable, audit_of, read_data
@@ -88,7 +89,8 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
     run = task.start_of(recipe)
     if known is not None and run is not None:
         schema = known.schema
-        check_columns_of_run(schema, rows.table, run=run, file=recipe.data)
+        if schema is not None:
+            check_context_columns(schema, rows.table, file=recipe.data, run=run)
         remarks += context_lines(
             schema,
             training.table,
