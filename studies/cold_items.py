@@ -42,14 +42,17 @@ RESULTS = Path(__file__).parent / "results"
 COLD_SHARE, COLD_SEED = 0.1, 0
 LEFT_OUT_COLUMNS = ("price", "popularity")  # the price says the tier, and nobody knows a new article's popularity
 METHOD = "global_state_update"
+OWN_DECAY = 6.0  # of own vectors, in weight decays of the others
 CE, RECALL = "cross_entropy_nats", "recall_at_10_percent"
 KNOWN, NEW = "known", "new"
 COLUMNS = tuple((kind, key) for kind in (KNOWN, NEW) for key in (CE, RECALL))
 
 
 def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Recipe]:
-    """The runs: with and without features, with all articles known and with a tenth left out; ``output``: the context
-    is added at the output."""
+    """The runs: with and without features, with all articles known and with a tenth left out.
+
+    ``output``: the context is added at the output; ``decay``: own vectors have a weight decay of their own, too.
+    """
     own = data.row(METHOD)
     training = {
         **own.training,
@@ -61,6 +64,7 @@ def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Reci
     plain = replace(own, training=training, split=str(folder / "split.json"), **SPLIT_FIELDS)
     cold = replace(plain, split=str(folder / "cold-split.json"))
     with_output = {"model": {**own.model, "has_context_at_output": True}}
+    decayed = {"training": {**training, "item_weight_decay": OWN_DECAY * training["weight_decay"]}, **with_output}
     return {
         "ids": replace(plain, name="ids"),
         "features": replace(plain, name="features", task=featured),
@@ -69,6 +73,8 @@ def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Reci
         "ids_output": replace(plain, name="ids_output", **with_output),
         "features_output": replace(plain, name="features_output", task=featured, **with_output),
         "features_cold_output": replace(cold, name="features_cold_output", task=featured, **with_output),
+        "features_decay": replace(plain, name="features_decay", task=featured, **decayed),
+        "features_cold_decay": replace(cold, name="features_cold_decay", task=featured, **decayed),
         "features_cold_mlp_output": replace(cold, name="features_cold_mlp_output", task=network, **with_output),
         **{
             f"{row}_features_cold": replace(

@@ -44,6 +44,7 @@ from contextual_bert.evaluation.metrics import (
     recall_key,
     usable_ks,
 )
+from contextual_bert.evaluation.new_items import NewItemCalibration
 from contextual_bert.evaluation.scores import Scores, recall_curve
 from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_by_value, worst_segment
 from contextual_bert.evaluation.serialization import JsonText
@@ -140,6 +141,7 @@ class Report(JsonText):
         learned: the loss beside that of counted shares, where a run has measured it.
         classes: the labels, or types of entities, one at a time; empty for what is no label.
         left_out: sentences on what was not measured.
+        new_items: how often items that training never saw are expected and asked for; None where there is none.
 
     Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
 
@@ -170,6 +172,7 @@ class Report(JsonText):
     learned: ShareGap | None = None
     classes: tuple[ClassScore, ...] = ()
     left_out: tuple[str, ...] = ()
+    new_items: NewItemCalibration | None = None
 
     @property
     def main(self) -> str:
@@ -205,6 +208,8 @@ class Report(JsonText):
             f"chance alone, perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f}."
         )
         notes += self.left_out
+        if self.new_items is not None:
+            notes.append(self.new_items.note(settings.row_name))
         if self.asked is not None:
             notes.append(self.asked.note())
         if self.num_possible_rows is not None:

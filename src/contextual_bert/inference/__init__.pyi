@@ -35,7 +35,7 @@ from .joint import JointSearch
 from .pipeline import CompletionPipeline
 from .query_schema import Condition
 from .saved import load_text_model
-from .scoring import Scorer, score, score_next_items, score_whole_sets
+from .scoring import Scorer, score, score_new_items, score_next_items, score_whole_sets
 from .similar_items import similar_items
 from .similar_queries import SimilarAnswer, SimilarItem
 from .tables import (
@@ -132,6 +132,7 @@ __all__ = [
     "score",
     "score_answers",
     "score_labels",
+    "score_new_items",
     "score_next_items",
     "score_tokens",
     "score_whole_sets",

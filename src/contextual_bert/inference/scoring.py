@@ -8,7 +8,7 @@ rows that ``contextual_bert.evaluation`` summarises.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 
-from contextual_bert.candidates import exclude
 from contextual_bert.context.interactions import times_before
 from contextual_bert.data import EveryPosition, LastPosition, MaskingCollator, SequenceDataset, WholeSetCollator
 from contextual_bert.errors import NAME, DataError, Message, NonFiniteError
 from contextual_bert.evaluation import Scores, SetPredictions
-from contextual_bert.evaluation.set_predictions import NO_ITEM
 from contextual_bert.inference.encode import set_index
+from contextual_bert.inference.whole_rows import NewItemShares, ProposedItems
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
-NUM_PROPOSED = 20  # items of a list that is kept of each hidden set
-_LIST_ELEMENTS = 2**24  # logits of lists that are held at once
 # Weights of a trained model are at most some hundreds; far beyond, their products overflow.
 LARGEST_WEIGHT = 1e6
 
@@ -183,6 +180,41 @@ def score_next_items(
     return _scored_with_lists(scorer, _NextItems(dataset, longest), item_counts, progress=progress, **settings)
 
 
+def score_new_items(
+    scorer: Scorer,
+    dataset: SequenceDataset,
+    scores: Scores,
+    is_new: Tensor,
+    *,
+    hide: Literal["items", "set", "next"],
+    **settings: Any,
+) -> NDArray[np.float64]:
+    """Return the probability of all new items together, for each row of the scores: (rows,).
+
+    Args:
+        scorer, dataset: as they were scored.
+        scores: what ``score`` or one of its siblings returned.
+        is_new: (vocabulary,), True for items that training never saw.
+        hide: what was hidden: single items, whole sets, or last items.
+        **settings: of the scoring, ``longest`` of last items among them.
+    """
+    longest = settings.pop("longest", None)
+    settings = {"batch_size": 1024, "dtype": torch.float32, "is_shared": False, "progress": None, **settings}
+    if hide == "set":
+        targets: _MaskedItems | _WholeSets = _WholeSets(dataset, dataset)
+    else:
+        targets = _NextItems(dataset, longest) if hide == "next" else _MaskedItems(dataset, tokenizer=None, most=None)
+    rows = collect(scorer, NewItemShares(targets, is_new), **settings)
+    shares = rows[rows[:, 0].argsort(), 1]
+    index = set_index(dataset, scores.example_id)
+    if hide == "set":
+        return shares[targets.sets.argsort().numpy()[index]]
+    width = int(dataset.sizes.max()) + 1
+    keys = targets.positions.set_index.numpy() * width + targets.positions.positions.numpy()
+    order = keys.argsort()
+    return shares[order[np.searchsorted(keys, index * width + scores.position, sorter=order)]]
+
+
 def _scored_with_lists(
     scorer: Scorer,
     targets: "_WholeSets | _NextItems",
@@ -195,8 +227,8 @@ def _scored_with_lists(
     found = _scored(scorer, targets, progress=progress, **settings)
     if item_counts is None:
         return found
-    lists = collect(scorer, _ProposedItems(targets, len(item_counts)), progress=None, **settings)
-    ids = targets.dataset.example_ids.numpy()[lists[:, 0].astype(np.int64)]
+    lists = collect(scorer, ProposedItems(targets, len(item_counts)), progress=None, **settings)
+    ids = targets.dataset.example_ids[targets.sets[lists[:, 0].astype(np.int64)]].numpy()
     predictions = replace(
         cast(SetPredictions, found.predictions), list_id=ids, lists=lists[:, 1:], item_counts=item_counts
     )
@@ -442,52 +474,6 @@ class _WholeSets:
         sets, places = (labels != IGNORED_LABEL).nonzero(as_tuple=True)
         columns = (self._starts[numbers][sets] + places, labels[sets, places], *outputs)
         return torch.stack([column.cpu().double() for column in columns], dim=1)
-
-
-class _ProposedItems:
-    """The first items for every set that is hidden: a result a set, its number and the items' numbers."""
-
-    def __init__(self, targets: _WholeSets | _NextItems, num_items: int) -> None:
-        self.targets, self.num_items = targets, num_items
-
-    @property
-    def order(self) -> Tensor:
-        return self.targets.order
-
-    @property
-    def num_results(self) -> int:
-        return len(self.targets.dataset)
-
-    def inputs(self, numbers: Tensor) -> dict[str, Any]:
-        return {**self.targets.inputs(numbers), "labels": numbers}
-
-    def forward(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        own = {name: value for name, value in inputs.items() if name != "labels"}
-        size = max(1, _LIST_ELEMENTS // self.num_items)
-        rows = torch.arange(len(inputs["labels"]))
-        return torch.cat([self._first(model, _part_of(own, chosen)) for chosen in rows.split(size)])
-
-    def _first(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        earlier = inputs.pop("earlier_ids", None)
-        shown = inputs["input_ids"] if earlier is None else torch.cat([inputs["input_ids"], earlier], dim=1)
-        logits = model(**inputs)["logits"].float()
-        over = model.softmax_over if hasattr(model, "softmax_over") else model.config.softmax_over
-        logits = exclude(logits, shown if over == "candidates" else None)[:, len(RESERVED_ITEMS) :]
-        found = logits.topk(min(NUM_PROPOSED, logits.shape[1]), dim=1)
-        return found.indices.masked_fill(found.values == -torch.inf, NO_ITEM)
-
-    def results(self, model: Any, outputs: Tensor, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
-        """Return the number of each set and the items that are proposed for it."""
-        return torch.cat([self.targets.sets[numbers][:, None], outputs.cpu()], dim=1).double()
-
-
-def _part_of(inputs: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:
-    return {
-        name: {feature: values[rows] for feature, values in value.items()}
-        if isinstance(value, Mapping)
-        else value[rows]
-        for name, value in inputs.items()
-    }
 
 
 def _device_of(model: Any) -> torch.device:

@@ -22,6 +22,7 @@ from contextual_bert.frames import Frame
 from contextual_bert.inference import set_index
 from contextual_bert.inference.reread import reread_context
 from contextual_bert.places import PathPlace
+from contextual_bert.runs.loss_checks import with_new_items
 from contextual_bert.runs.prepared_data import check_grouping, customers_of, num_trained_by
 from contextual_bert.runs.provenance import commit, hardware
 from contextual_bert.runs.reporting import report_on
@@ -152,6 +153,17 @@ class Evaluator:
             segments=self.ready.segments(self.part, scored),
             seed=self.recipe.seed,
             known_customers=customers_of(self.learned) if self.learned is not None else None,
+        )
+        report = with_new_items(
+            report,
+            scored,
+            self.ready,
+            self.model,
+            self.dataset,
+            part=self.part,
+            batch_size=self.batch_size,
+            dtype=self.dtype,
+            progress=progress,
         )
         return Evaluation(
             replace(report, provenance=self.provenance()),

@@ -13,10 +13,12 @@ import numpy as np
 from torch import nn
 
 from contextual_bert.baselines.names import FITTED_BASELINES, POPULARITY
+from contextual_bert.data import SequenceDataset
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.errors import Message
 from contextual_bert.evaluation import Report, Scores
 from contextual_bert.evaluation.loss_gaps import compare_losses, compare_with_shares
+from contextual_bert.evaluation.new_items import calibrate_new_items
 from contextual_bert.inference import set_index
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training import ContextualTrainingArguments
@@ -80,6 +82,43 @@ def advice_of(arguments: ContextualTrainingArguments) -> str:
 def _softmax_over(model: nn.Module) -> str:
     own: Any = model
     return getattr(own, "softmax_over", None) or getattr(getattr(own, "config", None), "softmax_over", "vocabulary")
+
+
+def with_new_items(
+    report: Report,
+    scored: Scores,
+    ready: Task,
+    model: nn.Module,
+    dataset: SequenceDataset,
+    *,
+    part: str,
+    **settings: Any,
+) -> Report:
+    """Return the report with how often new items are expected and asked for; as it is where the model knows none.
+
+    Args:
+        report: on the part.
+        scored: its scores.
+        ready: the data of the run.
+        model: as it was scored.
+        dataset: that was scored.
+        part: that was scored.
+        **settings: of the scoring.
+    """
+    found = ready.new_item_shares(model, dataset, scored, **settings)
+    if found is None:
+        return report
+    customers, own = ready.customers(part), report.settings
+    measured = calibrate_new_items(
+        scored,
+        *found,
+        clusters=customers[set_index(dataset, scored.example_id)] if customers is not None else scored.example_id,
+        num_bins=own.num_bins,
+        num_resamples=own.num_resamples,
+        seed=own.seed,
+        level=own.level,
+    )
+    return replace(report, new_items=measured)
 
 
 def with_membership(

@@ -39,7 +39,7 @@ _AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 @dataclass
 class ContextualTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` for masked items: only the defaults differ, and six settings are new.
+    """``TrainingArguments`` for masked items: only the defaults differ, and seven settings are new.
 
     Args:
         masks_per_set: items masked in each set and step; smaller sets are masked whole.
@@ -49,6 +49,8 @@ class ContextualTrainingArguments(TrainingArguments):
             ``learning_rate`` holds for all.
         context_learning_rate: peak learning rate of the weights that read the context, the context encoder's and the
             method's (of ``multi_attribute`` what makes the features' vectors); None: that of the other new weights.
+        item_weight_decay: weight decay of the own vectors of items that have features. The larger it is, the more of an
+            item its features must say: new items gain, known ones soon lose. None: ``weight_decay`` holds for all.
         context_dropout: how often a training example is shown without its context: every field is missing. The model
             learns what to say of somebody of whom nothing is known.
         field_dropout: how often each single field is left out, so that one model is valid for any subset of the fields,
@@ -88,6 +90,9 @@ class ContextualTrainingArguments(TrainingArguments):
     )
     context_learning_rate: float | None = field(
         default=None, metadata={"help": "Peak learning rate of the weights that read the context."}
+    )
+    item_weight_decay: float | None = field(
+        default=None, metadata={"help": "Weight decay of the own vectors of items that have features."}
     )
     context_dropout: float = field(
         default=0.0, metadata={"help": "How often a training example is shown without its context."}

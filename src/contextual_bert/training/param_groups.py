@@ -5,7 +5,7 @@ Howard and Ruder (2018), section 3.2, "discriminative fine-tuning".
 """
 
 import math
-from collections.abc import Generator, Sized
+from collections.abc import Generator, Mapping, Sized
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -29,8 +29,8 @@ class NewWeightsTrainer(Trainer):
     """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks, and
     ``context_learning_rate`` for what of the first two reads the context.
 
-    Thresholds of grades have ``THRESHOLD_LEARNING_RATE``, or the rate of the other weights of the head where that is
-    higher, and no weight decay.
+    Own vectors of items with features have ``item_weight_decay``. Thresholds of grades have
+    ``THRESHOLD_LEARNING_RATE``, or the rate of the other weights of the head where that is higher, and no weight decay.
 
     And what both trainers have beside: the batches of training have one length, an evaluation leaves no row out, one
     before the training does not keep several processes from training together, and a training that diverges ends at
@@ -113,14 +113,20 @@ class NewWeightsTrainer(Trainer):
         optimizer: Any = super().create_optimizer(model)
         if is_made:
             return optimizer
-        rates = own_rates(cast(nn.Module, self.model), self.args)
-        for group in list(optimizer.param_groups):
-            for rate in dict.fromkeys(rates.values()):
-                found = [weight for weight in group["params"] if rates.get(id(weight)) == rate]
-                if found:
-                    group["params"] = [weight for weight in group["params"] if rates.get(id(weight)) != rate]
-                    optimizer.add_param_group({**group, "params": found, "lr": rate})
+        trained = cast(nn.Module, self.model)
+        _set_apart(optimizer, "lr", own_rates(trained, self.args))
+        _set_apart(optimizer, "weight_decay", own_decays(trained, self.args))
         return optimizer
+
+
+def _set_apart(optimizer: torch.optim.Optimizer, setting: str, values: Mapping[int, float]) -> None:
+    """Move the weights that have another value of a setting into groups of their own."""
+    for group in list(optimizer.param_groups):
+        for value in dict.fromkeys(values.values()):
+            found = [weight for weight in group["params"] if values.get(id(weight)) == value]
+            if found:
+                group["params"] = [weight for weight in group["params"] if values.get(id(weight)) != value]
+                optimizer.add_param_group({**group, "params": found, setting: value})
 
 
 def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
@@ -140,6 +146,7 @@ def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
             does not take, or a package that is not there.
     """
     own_rates(model, args)
+    own_decays(model, args)
     if args.dataloader_drop_last and len(dataset) < args.train_batch_size:
         raise ConfigurationError(
             f"dataloader_drop_last leaves out batches of fewer than {args.train_batch_size}, and training "
@@ -196,6 +203,26 @@ def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
     for weight in thresholds_of(model):
         rates[id(weight)] = max(THRESHOLD_LEARNING_RATE, rates.get(id(weight), args.learning_rate))
     return rates
+
+
+def own_decays(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
+    """``id`` of a weight -> its weight decay, for the weights that have another one than ``weight_decay``.
+
+    Raises:
+        ConfigurationError: a decay is given for own vectors beside features, and the items have none.
+    """
+    decay = getattr(args, "item_weight_decay", None)
+    if decay is None:
+        return {}
+    found = cast(Any, model).item_encoders() if hasattr(model, "item_encoders") else []
+    if not found:
+        raise ConfigurationError(
+            "is for the own vectors of items that have features, and these have none",
+            setting="item_weight_decay",
+            value=decay,
+            fix=Message("Name the table of the items with {catalogue}, or leave it out.", catalogue=...),
+        )
+    return {id(own): decay for _, own in found}
 
 
 def thresholds_of(model: nn.Module) -> list[nn.Parameter]:

@@ -69,6 +69,7 @@ NOT_NEGATIVE = (
     "dataloader_num_workers",
     "eval_delay",
     "eval_steps",
+    "item_weight_decay",
     "logging_steps",
     "max_grad_norm",
     "neftune_noise_alpha",

@@ -15,7 +15,15 @@ from contextual_bert.context.kinds.history import History
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import SetPredictions
-from contextual_bert.inference import encode_texts, score, score_whole_sets, scoring, set_index
+from contextual_bert.inference import (
+    encode_texts,
+    score,
+    score_new_items,
+    score_next_items,
+    score_whole_sets,
+    set_index,
+    whole_rows,
+)
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertConfig,
@@ -217,7 +225,7 @@ def test_whole_sets_know_their_sizes_and_what_was_had_before() -> None:
 
 @pytest.mark.parametrize("kind", ["popularity", "item_knn", "bag", "model"])
 def test_the_first_proposed_items_are_those_with_the_highest_logits(kind: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(scoring, "_LIST_ELEMENTS", 100)
+    monkeypatch.setattr(whole_rows, "_ROW_ELEMENTS", 100)
     sets = dataset()
     model: Any = {
         "popularity": ItemPopularity(NUM_ITEMS + 3, layout=()),
@@ -237,10 +245,39 @@ def test_the_first_proposed_items_are_those_with_the_highest_logits(kind: str, m
     for example, item, better, tied in zip(found.example_id, items, found.num_better, found.num_tied, strict=True):
         places = np.flatnonzero(predictions.lists[row_of[int(example)]] == item)
         if tied == 1:
-            assert places.tolist() == ([better] if better < scoring.NUM_PROPOSED else [])
+            assert places.tolist() == ([better] if better < whole_rows.NUM_PROPOSED else [])
 
 
 def test_whole_sets_without_known_counts_keep_no_lists() -> None:
     found = score_whole_sets(model_for("bag"), dataset())
     assert isinstance(found.predictions, SetPredictions)
     assert not found.predictions.lists.size
+
+
+@pytest.mark.parametrize("hide", ["items", "set", "next"])
+@pytest.mark.parametrize("over", ["vocabulary", "items", "candidates", "bag"])
+def test_the_share_of_new_items_is_their_probabilities_sum(hide: Any, over: Any) -> None:
+    model = model_for("bag" if over == "bag" else "global_state")
+    if over == "bag":
+        over = model.softmax_over
+    else:
+        model.config.softmax_over = over
+    sets, is_new = dataset(unknown=hide == "items"), torch.arange(NUM_ITEMS + 3) % 5 == 4
+    scorer = {"items": score, "set": score_whole_sets, "next": score_next_items}[hide]
+    scores = scorer(model, sets, batch_size=7)
+    found = score_new_items(model, sets, scores, is_new, hide=hide, batch_size=4)
+    assert found.shape == (len(scores),)
+    for row, place, share in zip(scores.example_id.tolist(), scores.position.tolist(), found, strict=True):
+        example = sets[int(set_index(sets, np.array([row]))[0])]
+        shown = torch.tensor([1]) if hide == "set" else example["input_ids"].clone()
+        if hide != "set":
+            shown[place if hide == "items" else -1] = 1
+        context = {name: value[None] for name, value in example["context"].items()}
+        with torch.no_grad():
+            output = model(input_ids=shown[None], context=context)
+        logits = output["logits"].double()[0 if len(output["logits"]) == 1 else (shown == 1).nonzero()[-1]].flatten()
+        if over != "vocabulary":
+            logits[:3] = -torch.inf
+        if over == "candidates":
+            logits[shown] = -torch.inf
+        assert share == pytest.approx(float(logits.softmax(dim=0)[is_new].sum()), abs=1e-6)

@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 from rich.console import Console
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from contextual_bert.data import SetPolicy, new_split
@@ -25,6 +26,7 @@ from contextual_bert.runs.evaluation import evaluate_run
 from contextual_bert.runs.inspection import inspect_table
 from contextual_bert.runs.registry import as_row
 from contextual_bert.runs.tasks import prepare
+from contextual_bert.training.arguments import training_arguments
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import SetCompletion
 from contextual_bert_cli.main import app
@@ -361,3 +363,52 @@ def test_cold_items_are_left_out_of_training_and_scored_apart(data: Path, tmp_pa
     assert new.num_rows >= counted  # beside what training lacks by chance
     again = evaluate_run(tmp_path / "run")
     assert again.report.metrics == report.metrics
+    measured = report.new_items
+    assert measured is not None and again.report.new_items == measured
+    assert measured.asked.value == pytest.approx(new.num_rows / report.num_rows)
+    pipeline = CompletionPipeline.from_pretrained(tmp_path / "run", device="cpu")
+    rows = table.take(pa.array(split.rows("test"))).to_pylist()
+    asked_for = [
+        {"items": ["[MASK]" if place == hidden else item for place, item in enumerate(row["items"])], "sex": row["sex"]}
+        for row in rows
+        for hidden in range(len(row["items"]))
+    ]
+    queries = [{"items": each["items"], "context": {"sex": each["sex"]}} for each in asked_for]
+    expected = [
+        sum(each["probability"] for each in answer["slots"][0]["candidates"] if each["is_new"])
+        for answer in pipeline(queries, top_k=len(names))
+    ]
+    assert measured.expected.value == pytest.approx(np.mean(expected), abs=1e-5)
+    line = f"Items that training never saw: expected at {100 * measured.expected.value:.2f}% of the masked positions"
+    assert line in report.to_markdown() and line in (tmp_path / "run" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("method", ["global_state_update", "bag"])
+def test_own_vectors_can_have_a_decay_of_their_own(method: str, data: Path, tmp_path: Path) -> None:
+    base = replace(recipe(data), conditioning=method, model=MODEL if method != "bag" else {})
+    norms: list[float] = []
+    for decay in (0.0, 20.0):
+        settings = {**base.training, "num_train_epochs": 5, "weight_decay": 0.1, "item_weight_decay": decay}
+        asked = replace(base, training=settings)
+        ready = prepare(asked)
+        model: Any = ready.build_model(asked)
+        saving = {"save_strategy": "no", "load_best_model_at_end": False}
+        arguments = training_arguments(tmp_path / "arguments", device="cpu", **settings, **saving)
+        optimizer: Any = ready.make_trainer(asked, model, arguments, callbacks=[]).create_optimizer()
+        decays = {id(weight): group["weight_decay"] for group in optimizer.param_groups for weight in group["params"]}
+        own = {id(weight) for _, weight in model.item_encoders()}
+        assert len(own) == 2 and {decays.pop(weight) for weight in own} == {decay}
+        assert {*decays.values()} == {0.0, 0.1}
+        run(asked, tmp_path / str(decay), prepared=ready, is_quiet=True)
+        weights = load_file(tmp_path / str(decay) / "checkpoints" / "checkpoint-25" / "model.safetensors")
+        (inputs,) = (
+            value for name, value in weights.items() if name.endswith(("items.weight", "word_embeddings.weight"))
+        )
+        norms.append(float(inputs[3:].norm()))
+    assert norms[1] < 0.8 * norms[0]
+
+
+def test_a_run_without_new_items_measures_none_of_them(finished: Path, tmp_path: Path, data: Path) -> None:
+    plain = run(recipe(data, catalogue=False), tmp_path / "plain", is_quiet=True)
+    assert plain.new_items is None and "training never saw" not in plain.to_markdown()
+    assert "training never saw" in (finished / "README.md").read_text()

@@ -190,6 +190,22 @@ class Task(PreparedData, ABC):
         """Return the segments beside those of the context; ``index`` is the sequence of each scored row."""
         return {}
 
+    def new_item_shares(
+        self, model: nn.Module, dataset: SequenceDataset, scored: Scores, **settings: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
+        """Return the probability of all items that training never saw, and whether the true one is among them.
+
+        Args:
+            model: as it was scored.
+            dataset: that was scored.
+            scored: its scores.
+            **settings: of the scoring.
+
+        Returns:
+            (rows,) each; None where there are no such items.
+        """
+        return None
+
     def unlearned_rows(self, part: str, scored: Scores) -> NDArray[np.bool_] | None:
         """Return True for each scored row whose label training lacks; None where all that is scored is in training."""
         return None

@@ -30,6 +30,7 @@ from contextual_bert.inference import (
     CompletionPipeline,
     encode_sets,
     score,
+    score_new_items,
     score_next_items,
     score_whole_sets,
     set_index,
@@ -40,7 +41,7 @@ from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.catalogue_reading import catalogue_features, texts_of_run
-from contextual_bert.runs.item_start import settle_values
+from contextual_bert.runs.item_start import settle_values, stored_features
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.next_table import item_lines, missing_items
 from contextual_bert.runs.run_schema import check_brought
@@ -317,6 +318,18 @@ class SetCompletionTask(CountedTask):
             return score_next_items(scorer, dataset, longest=longest, item_counts=self.item_counts, **settings)
         truth = self.datasets[part]
         return score_whole_sets(scorer, dataset, item_counts=self.item_counts, truth=truth, **settings)
+
+    def new_item_shares(
+        self, model: nn.Module, dataset: SequenceDataset, scored: Scores, **settings: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
+        """Return what the model gives the items that it knows by their features alone, and whether one is asked for."""
+        attributes = stored_features(model)
+        if attributes is None or not attributes.is_new.any():
+            return None
+        hide, is_new = self.recipe.set_task.hide, attributes.is_new.cpu()
+        longest = {"longest": positions_of(model)} if hide == "next" else {}
+        shares = score_new_items(cast(Any, model), dataset, scored, is_new, hide=hide, **longest, **settings)
+        return shares, is_new.numpy()[targets_in(dataset, scored)]
 
     def _check_positions(self, dataset: SequenceDataset, longest: int | None) -> None:
         """Raise DataError for a set with more items than a model of gaps has positions."""
