@@ -28,6 +28,7 @@ from contextual_bert.data.cold_items import with_cold_items
 from contextual_bert.data.world import ARTICLES_FILE
 from contextual_bert.evaluation import Interval, Scores, bootstrap, metric_of
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
+from contextual_bert.nouns import counted
 from contextual_bert.runs import is_complete, run
 from contextual_bert.runs.provenance import environment
 from contextual_bert.runs.run_directory import load_run
@@ -36,7 +37,7 @@ from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert.training.recipe import SPLIT_FIELDS
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
-from studies.outfits import SIZES, StudyData, prepare_study
+from studies.outfits import SIZES, TRAINING, StudyData, prepare_study
 
 RESULTS = Path(__file__).parent / "results"
 COLD_SHARE, COLD_SEED = 0.1, 0
@@ -64,7 +65,8 @@ def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Reci
     plain = replace(own, training=training, split=str(folder / "split.json"), **SPLIT_FIELDS)
     cold = replace(plain, split=str(folder / "cold-split.json"))
     with_output = {"model": {**own.model, "has_context_at_output": True}}
-    decayed = {"training": {**training, "item_weight_decay": OWN_DECAY * training["weight_decay"]}, **with_output}
+    decay = OWN_DECAY * training.get("weight_decay", TRAINING["weight_decay"])
+    decayed = {"training": {**training, "item_weight_decay": decay}, **with_output}
     return {
         "ids": replace(plain, name="ids"),
         "features": replace(plain, name="features", task=featured),
@@ -119,7 +121,7 @@ def figures(scores: Mapping[str, NDArray[Any]] | Scores) -> dict[str, NDArray[An
     return {CE: -get("log_probability"), RECALL: 100 * inside}
 
 
-def measure(data: StudyData, runs: Mapping[str, Path], cold: Sequence[str]) -> dict[str, Any]:
+def measure(data: StudyData, runs: Mapping[str, Sequence[Path]], cold: Sequence[str]) -> dict[str, Any]:
     """All numbers: by row, of known and of new articles."""
     asked = Asked.of(data.prepared.recipe.data, data.prepared.split, cold, owner="customer_id")
     found: list[dict[str, Any]] = []
@@ -148,24 +150,29 @@ class Asked(NamedTuple):
         return cls(table, starts, np.isin(np.concatenate([np.asarray(each) for each in sets]), cold), owners)
 
 
-def figures_of_runs(runs: Mapping[str, Path], asked: Asked) -> list[dict[str, Any]]:
-    """The numbers of finished runs, of known and of new items: of what all of them scored.
+def figures_of_runs(runs: Mapping[str, Sequence[Path]], asked: Asked) -> list[dict[str, Any]]:
+    """The numbers of finished runs, of known and of new items: of what all of them scored, the mean over their seeds.
 
     A run by ids does not score an item that no set of its training part has.
     """
-    scores = {name: load_run(directory, name=name).scores for name, directory in runs.items()}
-    places = {
-        name: np.array([asked.starts[int(row)] for row in each.example_id]) + each.position
-        for name, each in scores.items()
-    }
+    values: dict[str, list[dict[str, NDArray[Any]]]] = {}
     common = np.ones(len(asked.is_new), np.bool_)
-    for each in places.values():
-        common &= np.isin(np.arange(len(common)), each)
+    for name, directories in runs.items():
+        for directory in directories:
+            scores = load_run(directory, name=name).scores
+            places = np.array([asked.starts[int(row)] for row in scores.example_id]) + scores.position
+            common &= np.isin(np.arange(len(common)), places)
+            of_run = {key: np.zeros(len(common)) for key in (CE, RECALL)}
+            for key, each in figures(scores).items():
+                of_run[key][places] = each
+            values.setdefault(name, []).append(of_run)
     found: list[dict[str, Any]] = []
-    for name, order in places.items():
-        kept = common[order]
-        values = {key: each[kept] for key, each in figures(scores[name]).items()}
-        found += _by_kind(name, values, asked.is_new[order[kept]], asked.owners[order[kept]])
+    for name, seeds in values.items():
+        means = {key: np.mean([each[key][common] for each in seeds], axis=0) for key in (CE, RECALL)}
+        rows = _by_kind(name, means, asked.is_new[common], asked.owners[common])
+        for row, kind in zip(rows, (~asked.is_new[common], asked.is_new[common]), strict=True):
+            row["seeds"] = {key: [float(each[key][common][kind].mean()) for each in seeds] for key in (CE, RECALL)}
+        found += rows
     return found
 
 
@@ -179,19 +186,21 @@ def _by_kind(
     return found
 
 
-def markdown(found: Mapping[str, Any], *, size: str, epochs: int) -> str:
+def markdown(found: Mapping[str, Any], *, size: str, epochs: int, num_seeds: int) -> str:
     """The report."""
     table = table_of(found["figures"], "Articles that are left out of training, and all others")
-    where = found["provenance"]
+    where, seeds = found["provenance"], counted(num_seeds, "seed")
+    command = f"python -m studies.cold_items --size {size} --epochs {epochs} --seeds {num_seeds}"
     notes = (
-        f"{METHOD}, {epochs} epochs, one seed. ids, features: no article is left out of training. The others: a tenth "
-        "is, and the columns 'new' are of these.",
+        f"{METHOD}, {epochs} epochs, {seeds}. ids, features: no article is left out of training. ..._cold: a tenth is, "
+        "and the columns 'new' are of these. ..._output: the context is added at the output. ..._decay: so it is, and "
+        f"own vectors have {OWN_DECAY:g} times the weight decay.",
         "features: category, brand, colour, price tier, target group, size run and style of each article.",
         "oracle: the true probabilities. oracle_of_attributes: of left-out articles it knows their attributes alone, "
         "with the mean popularity of the others and the vector of their style.",
         "Figures of new articles alone can be bought by proposing all of them more often, at a price in the others.",
         "95% intervals, bootstrap over customers, who were not seen in training.",
-        f"Commit {where['commit']}, {where['hardware']}; python -m studies.cold_items --size {size} --epochs {epochs}.",
+        f"Commit {where['commit']}, {where['hardware']}; {command}.",
     )
     return render_markdown("Features of items", [table], notes)
 
@@ -209,12 +218,16 @@ def table_of(found: Sequence[Mapping[str, Any]], caption: str) -> Table:
     )
 
 
-def trained(recipes: Mapping[str, Recipe], folder: Path) -> dict[str, Path]:
-    """Train what is missing, and return where each run is."""
-    found = {name: run_directory(folder, recipe) for name, recipe in recipes.items()}
-    for name, directory in found.items():
-        if not is_complete(directory):
-            run(recipes[name], directory, is_resumed=True)
+def trained(recipes: Mapping[str, Recipe], folder: Path, *, num_seeds: int = 1) -> dict[str, list[Path]]:
+    """Train what is missing, and return where the runs of each row are, one a seed."""
+    found: dict[str, list[Path]] = {name: [] for name in recipes}
+    for seed in range(num_seeds):
+        for name, recipe in recipes.items():
+            own = replace(recipe, seed=seed)
+            directory = run_directory(folder, own)
+            if not is_complete(directory):
+                run(own, directory, is_resumed=True)
+            found[name].append(directory)
     return found
 
 
@@ -236,6 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from 0 on")
     parser.add_argument("--rows", default="", help="names of rows with commas; default: all")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of world and models")
     parser.add_argument("--output", type=Path)
@@ -249,10 +263,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, recipe in rows(data, folder, epochs=chosen.epochs).items()
         if not wanted or name in wanted
     }
-    directories = trained(recipes, folder / f"runs-{chosen.epochs or 'all'}")
+    directories = trained(recipes, folder / f"runs-{chosen.epochs or 'all'}", num_seeds=chosen.seeds)
     found = measure(data, directories, cold.cold_items)
     epochs = chosen.epochs or data.size.training["num_train_epochs"]
-    text = markdown(found, size=chosen.size, epochs=epochs)
+    text = markdown(found, size=chosen.size, epochs=epochs, num_seeds=chosen.seeds)
     write_report(chosen.output or RESULTS / f"cold-items-{chosen.size}", found, text)
 
 

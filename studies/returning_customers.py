@@ -191,7 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         whole = Recipe(data=str(data), task=SetCompletion(items="items"), customer=CUSTOMER, exclude=(HISTORY,))
         prepare(whole).split.save(split)
     recipes = recipes_of(data, split, size=size)
-    found = measure(world, data, trained(recipes, folder / "models"))
+    runs = {name: directory for name, [directory] in trained(recipes, folder / "models").items()}
+    found = measure(world, data, runs)
     text = markdown(found, size=chosen.size)
     kept = {**found, "gains": [{**each, "difference": asdict(each["difference"])} for each in found["gains"]]}
     write_report(chosen.output or RESULTS / "returning-customers", kept, text)

@@ -70,11 +70,14 @@ def test_runs_are_compared_on_what_all_of_them_scored(monkeypatch: pytest.Monkey
         )
 
     made = {"all": scores([1, 0, 0], [0, 1, 0], [3.0, 2.0, 1.0]), "less": scores([0, 0], [0, 1], [5.0, 6.0])}
-    monkeypatch.setattr(cold_items, "load_run", lambda directory, name: SimpleNamespace(scores=made[name]))
-    found = cold_items.figures_of_runs(dict.fromkeys(made, Path()), asked)
+    other = {"all": scores([0, 0, 1], [0, 1, 0], [2.0, 2.0, 3.0]), "less": made["less"]}
+    seeds = {Path("0"): made, Path("1"): other}
+    monkeypatch.setattr(cold_items, "load_run", lambda directory, name: SimpleNamespace(scores=seeds[directory][name]))
+    found = cold_items.figures_of_runs({name: list(seeds) for name in made}, asked)
+    assert found[0]["seeds"][cold_items.CE] == [1.0, 2.0]
     means = {(each["row"], each["articles"]): (each["num_rows"], each[cold_items.CE]["value"]) for each in found}
     assert means == {
-        ("all", "known"): (1, 1.0),
+        ("all", "known"): (1, 1.5),
         ("all", "new"): (1, 2.0),
         ("less", "known"): (1, 5.0),
         ("less", "new"): (1, 6.0),

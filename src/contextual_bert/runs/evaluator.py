@@ -22,7 +22,7 @@ from contextual_bert.frames import Frame
 from contextual_bert.inference import set_index
 from contextual_bert.inference.reread import reread_context
 from contextual_bert.places import PathPlace
-from contextual_bert.runs.loss_checks import with_new_items
+from contextual_bert.runs.loss_checks import with_new_item_calibration
 from contextual_bert.runs.prepared_data import check_grouping, customers_of, num_trained_by
 from contextual_bert.runs.provenance import commit, hardware
 from contextual_bert.runs.reporting import report_on
@@ -154,7 +154,7 @@ class Evaluator:
             seed=self.recipe.seed,
             known_customers=customers_of(self.learned) if self.learned is not None else None,
         )
-        report = with_new_items(
+        report = with_new_item_calibration(
             report,
             scored,
             self.ready,

@@ -84,7 +84,7 @@ def _softmax_over(model: nn.Module) -> str:
     return getattr(own, "softmax_over", None) or getattr(getattr(own, "config", None), "softmax_over", "vocabulary")
 
 
-def with_new_items(
+def with_new_item_calibration(
     report: Report,
     scored: Scores,
     ready: Task,

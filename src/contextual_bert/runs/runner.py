@@ -22,7 +22,7 @@ from contextual_bert.manifest import write_manifest
 from contextual_bert.runs.card import write_card
 from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.runs.field_importance import field_importances, kept_importances
-from contextual_bert.runs.loss_checks import with_membership, with_new_items, with_shares
+from contextual_bert.runs.loss_checks import with_membership, with_new_item_calibration, with_shares
 from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
 from contextual_bert.runs.registry import check_kind, check_machine, keeps_weights
 from contextual_bert.runs.reporting import cluster_numbers, report_on
@@ -250,7 +250,7 @@ def _run(
             known_customers=ready.customers("train"),
         )
         with counting(f"new items of the {part} part", is_quiet=is_quiet) as progress:
-            reports[part] = with_new_items(
+            reports[part] = with_new_item_calibration(
                 reports[part],
                 scored[part],
                 ready,
