@@ -42,7 +42,6 @@ from contextual_bert.inference.queries import (
     read_request,
 )
 from contextual_bert.inference.query_schema import existing_keys
-from contextual_bert.inference.query_times import query_gaps
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.json_text import json_text
 from contextual_bert.models.compatibility import check_processor
@@ -220,10 +219,7 @@ class BaseCompletionPipeline(ABC):
             QueryError: as ``query_gaps``; ``row`` is the number of the first request.
         """
         config = self.model.config
-        found = [
-            query_gaps(each.times, config, num_items=len(each.items), row=number)
-            for number, each in enumerate(requests, row)
-        ]
+        found = [each.gaps(config, row=number) for number, each in enumerate(requests, row)]
         return None if config.time_gaps is None else cast(Gaps, found)
 
     def read_of(self, sets: Sequence[Sequence[str]], gaps: Gaps | None) -> tuple[Sequence[Sequence[str]], Gaps | None]:

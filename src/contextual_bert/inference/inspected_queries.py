@@ -24,7 +24,6 @@ from contextual_bert.inference.queries import (
     newest_of,
     read_request,
 )
-from contextual_bert.inference.query_times import query_gaps
 from contextual_bert.inference.texts.answer_spans import log_shares
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, encode_questions
 from contextual_bert.inference.texts.encode_texts import encode_texts
@@ -235,7 +234,7 @@ class InspectedSet(InspectedBlanks):
         read = newest_of(request.items, self.model.config)
         before = request.items[: len(request.items) - len(read)]
         self.not_read = [index for item in before if (index := vocabulary.id_of_value(item)) is not None]
-        gaps = query_gaps(request.times, self.model.config, num_items=len(request.items), row=0)
+        gaps = request.gaps(self.model.config, row=0)
         return self.processor.encode_items([read], [gaps[len(before) :]] if gaps is not None else None)
 
     def name_of(self, token: int) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from contextual_bert.context import Vocabulary
@@ -29,6 +31,7 @@ from contextual_bert.inference.query_schema import (
     guidance_of,
     query_error,
 )
+from contextual_bert.inference.query_times import query_gaps
 from contextual_bert.inference.saved_files import SEPARATORS, TrainedSets
 from contextual_bert.nouns import counted
 from contextual_bert.places import QueryPlace, TablePlace
@@ -61,6 +64,24 @@ class Request:
     guidance: float = 1.0
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
     times: Sequence[Any] | None = None
+    _gaps: dict[str | None, NDArray[np.int64] | None] = field(
+        default_factory=dict[str | None, NDArray[np.int64] | None], init=False, repr=False, compare=False
+    )
+
+    def gaps(self, config: "ContextualBertConfig", *, row: int) -> NDArray[np.int64] | None:
+        """Return the gap of time before each item, see ``query_gaps``. The times are read once.
+
+        Args:
+            config: of the model.
+            row: number of the query, for messages.
+
+        Raises:
+            QueryError: a time that cannot be read.
+        """
+        unit = config.time_gaps  # a server may load another run between the check of a query and its answer
+        if unit not in self._gaps:
+            self._gaps[unit] = query_gaps(self.times, config, num_items=len(self.items), row=row)
+        return self._gaps[unit]
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."

@@ -205,6 +205,41 @@ def test_all_that_asks_a_pipeline_reads_times(learned: Path, tmp_path: Path) -> 
         similar_items(pipeline, [{"item": "p3", "times": [1]}])
 
 
+def test_the_times_of_a_query_are_read_once(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx
+
+    from contextual_bert.inference import queries as reading
+    from contextual_bert.inference.query_times import query_gaps
+    from contextual_bert.server import create_app
+
+    pipeline, asked = CompletionPipeline.from_pretrained(learned), queries()[:3]
+    answers: Any = pipeline(asked, top_k=5)
+    read: list[int] = []
+
+    def counted(times: Any, config: Any, *, num_items: int, row: int) -> Any:
+        read.append(num_items)
+        return query_gaps(times, config, num_items=num_items, row=row)
+
+    monkeypatch.setattr(reading, "query_gaps", counted)
+    assert pipeline(asked, top_k=5) == answers
+    assert read == [len(each["items"]) for each in asked]
+    read.clear()
+    pipeline.complete_jointly(asked[0], num_completions=2)
+    assert read == [len(asked[0]["items"])]
+
+    async def served() -> Any:
+        server = create_app(pipeline)
+        async with server.router.lifespan_context(server):
+            transport = httpx.ASGITransport(app=server, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+                read.clear()
+                return (await client.post("/v1/complete?top_k=5", json=asked)).json()
+
+    found = asyncio.run(served())
+    assert [best_of(each) for each in found] == [pytest.approx(best_of(each), abs=1e-5) for each in answers]
+    assert read == [len(each["items"]) for each in asked]
+
+
 @pytest.mark.parametrize("is_grouped", [False, True])
 def test_a_table_is_completed_as_its_queries_are(learned: Path, tmp_path: Path, is_grouped: bool) -> None:
     pipeline = CompletionPipeline.from_pretrained(learned)

@@ -15,7 +15,6 @@ from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, Quer
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK, Request, encode_contexts, newest_of, read_request
-from contextual_bert.inference.query_times import query_gaps
 from contextual_bert.places import SettingPlace
 
 
@@ -113,7 +112,7 @@ class Question:
 
     def _gaps_of(self, request: Request) -> NDArray[np.int64] | None:
         """Return the gap of time before each item that is read; None for a model that reads none."""
-        found = query_gaps(request.times, self.pipeline.model.config, num_items=len(request.items), row=0)
+        found = request.gaps(self.pipeline.model.config, row=0)
         return found[self.num_cut :] if found is not None else None
 
     def encoded(self, sets: Sequence[Sequence[str]], gaps: Sequence[NDArray[np.int64] | None]) -> dict[str, Tensor]:
