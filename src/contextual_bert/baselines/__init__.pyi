@@ -5,6 +5,7 @@ from .crf import LinearChainCRF
 from .frozen_bert import ConcatText, ConcatWord
 from .g_top_freq import GTopFreq
 from .gp_top_freq import GPTopFreq
+from .hierarchical import HierarchicalLSTM
 from .history_baseline import HistoryBaseline
 from .item_knn import ItemKNN
 from .label_shares import LabelShares
@@ -25,6 +26,7 @@ __all__ = [
     "ConcatWord",
     "GPTopFreq",
     "GTopFreq",
+    "HierarchicalLSTM",
     "HistoryBaseline",
     "ItemKNN",
     "ItemPopularity",

@@ -23,6 +23,22 @@ from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 
 
+def states_of(recurrence: nn.LSTM, embedded: Tensor, lengths: Tensor) -> Tensor:
+    """Return the states at each token, without computing padding; a row without tokens is read as one token.
+
+    Shapes:
+        embedded (batch, length, size), lengths (batch,) -> (batch, longest, states).
+
+    Example:
+        >>> states_of(nn.LSTM(2, 3, batch_first=True), torch.zeros(2, 5, 2), torch.tensor([4, 0])).shape
+        torch.Size([2, 4, 3])
+    """
+    packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+    # Autocast takes float16 for an LSTM on CUDA, whatever was asked for; bfloat16 not every processor can.
+    with torch.autocast(embedded.device.type, enabled=False):
+        return pad_packed_sequence(recurrence(packed)[0], batch_first=True)[0]
+
+
 class StatesOfBothDirections(nn.Module):
     """The states of an LSTM at each token that is read, forward and backward side by side; 0 at the others.
 
@@ -62,11 +78,7 @@ class StatesOfBothDirections(nn.Module):
     def forward(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
         places, lengths = in_front(is_read)
         embedded = self.dropout(self.embeddings(input_ids.gather(1, places)))
-        # A row without tokens is read as one token, whose state is not kept.
-        packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        # Autocast takes float16 for an LSTM on CUDA, whatever was asked for; bfloat16 not every processor can.
-        with torch.autocast(embedded.device.type, enabled=False):
-            states, _ = pad_packed_sequence(self.recurrence(packed)[0], batch_first=True)
+        states = states_of(self.recurrence, embedded, lengths)
         is_padding = torch.arange(places.shape[1], device=places.device) >= lengths[:, None]
         states = states.masked_fill(is_padding.unsqueeze(2), 0.0)
         whole = states.new_zeros(*input_ids.shape, states.shape[2])

@@ -3,6 +3,7 @@
 How a baseline works is its own file's matter, in ``baselines``. Paper: not there.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,8 @@ from torch import Tensor, device, nn
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from contextual_bert.atomic_files import share_files
-from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines import BiLSTM, BiLSTMTagger, HierarchicalLSTM, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines.hierarchical import SentencePooling
 from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
@@ -32,6 +34,12 @@ from contextual_bert.models.tokenization import word_pieces
 from contextual_bert.places import PathPlace
 
 WEIGHTS_FILE = "model.safetensors"
+_POOLINGS: Mapping[str, SentencePooling] = {
+    "nsc": "mean",
+    "nsc_la": "attention",
+    "nsc_upa": "context",
+    "huapa": "features",
+}
 FORMAT = "contextual-bert text baseline 1"
 
 
@@ -40,7 +48,8 @@ class TextBaselineConfig:
     """Configuration of a text baseline: its sizes, and what a pipeline reads of a model's config.
 
     Args:
-        name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without.
+        name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without,
+            nsc, nsc_la, nsc_upa or huapa.
         labels: their names, in the order of their ids.
         layout: the context's features; empty where none is read.
         has_tags: whether each word gets a label.
@@ -104,7 +113,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     }
     reader = {**shared, "reserved_ids": tokenizer.all_special_ids}
     kind = config.name.removesuffix("_context")
-    if config.has_tags and kind in ("cnn", "ngrams"):
+    if config.has_tags and kind in ("cnn", "ngrams", *_POOLINGS):
         raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
     if kind in ("popularity", "context_popularity"):
         model: LabelModel = LabelShares(**shared)
@@ -112,6 +121,9 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         model = NgramBag(word_pieces(tokenizer), **reader)
     elif kind == "cnn":
         model = TextCNN(len(tokenizer), **reader)
+    elif kind in _POOLINGS:
+        own = {**reader, "conditioning": "none"} if _POOLINGS[kind] in ("context", "features") else reader
+        model = HierarchicalLSTM(word_pieces(tokenizer), **own, pooling=_POOLINGS[kind])
     elif config.has_tags:
         model = BiLSTMTagger(len(tokenizer), **shared, has_crf=kind == "bilstm_crf")
     else:

@@ -7,17 +7,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines import BiLSTM, BiLSTMTagger, NgramBag, TextCNN
+from contextual_bert.baselines import BiLSTM, BiLSTMTagger, HierarchicalLSTM, NgramBag, TextCNN
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.testing.miniature import batch_rows, miniature_batch, miniature_schema
 
 VOCABULARY = ("[PAD]", "[CLS]", "[SEP]", *(f"word{number}" for number in range(7)), "##s", "##ing")
 SIZE = len(VOCABULARY)
+SENTENCES = ["!" if token in ("word2", "word5") else token for token in VOCABULARY]
+
 CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "ngrams": lambda **fields: NgramBag(VOCABULARY, hidden_size=12, num_buckets=60, **fields),
     "cnn": lambda **fields: TextCNN(SIZE, hidden_size=12, num_filters=4, **fields),
     "bilstm": lambda **fields: BiLSTM(SIZE, hidden_size=6, num_layers=2, **fields),
+    "nsc": lambda **fields: HierarchicalLSTM(SENTENCES, hidden_size=6, **fields),
+    "nsc_la": lambda **fields: HierarchicalLSTM(SENTENCES, hidden_size=6, pooling="attention", **fields),
 }
 TAGGERS: dict[str, Callable[..., Any]] = {
     "tagger": lambda **fields: BiLSTMTagger(SIZE, hidden_size=6, **fields),
@@ -152,7 +156,7 @@ def test_the_loss_does_not_depend_on_the_split_of_a_batch(name: str) -> None:
     assert model(**batch | {"labels": torch.full_like(batch["labels"], -100)})["loss"] == 0
 
 
-@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "tagger"])
+@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "tagger"])
 def test_the_loss_is_the_mean_over_the_labels_given(name: str) -> None:
     model, batch = model_for(name), batch_for(name)
     output, labels = model(**batch), batch["labels"]
@@ -215,7 +219,7 @@ def test_settings_that_cannot_work_are_refused(name: str) -> None:
         model_for(name, num_labels=0)
 
 
-@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "tagger"])
+@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "tagger"])
 def test_numbers_as_labels_need_one_logit(name: str) -> None:
     batch = batch_for(name)
     with pytest.raises(ConfigurationError, match=r"torch.float32 with num_labels=3"):
