@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from contextual_bert.places import Key, Place, QueryPlace, SettingPlace, Spelling, TablePlace
 
-_MOST_NAMES, _SOME = 30, 8  # so many known names are listed, and of more than these the closest so many
+_MOST_NAMES, _SOME = 60, 8  # so many known names are listed, and of more than these the closest so many
 WITHHELD = "(withheld)"  # what stands for a value of a sensitive feature
 
 

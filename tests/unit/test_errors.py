@@ -134,8 +134,8 @@ def test_joined_texts_keep_their_settings() -> None:
 def test_a_list_of_names_has_one_label() -> None:
     told = did_you_mean("outfit", ["outfits"], label="In its folder")
     assert told == "Did you mean 'outfits'? In its folder: outfits."
-    many = did_you_mean("?", [f"name-{each}" for each in range(40)], label="In its folder")
-    assert many.startswith("In its folder: name-") and many.endswith(" and 32 more.")
+    many = did_you_mean("?", [f"name-{each}" for each in range(80)], label="In its folder")
+    assert many.startswith("In its folder: name-") and many.endswith(" and 72 more.")
     # "In its folder: Known: outfits": a label before the list, which has one of its own.
     sources = [file for top in ("contextual_bert", "contextual_bert_cli") for file in (SOURCE / top).rglob("*.py")]
     doubled = [file.name for file in sources if re.search(r": \{did_you_mean\(", file.read_text("utf-8"))]
