@@ -12,10 +12,11 @@ from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
-from contextual_bert_cli.recipe_options import with_recipe_options
+from contextual_bert_cli.recipe_options import TYPED, with_recipe_options
 from contextual_bert_cli.recipes import (
     check_apart,
     method_of_start,
+    preset_lines,
     recipe_of,
 )
 from contextual_bert_cli.studies import finish_study, without_weights
@@ -88,10 +89,16 @@ def command(
         keeps_weights,
         reads_time_gaps,
     )
+    from contextual_bert.training.presets import get_preset
     from contextual_bert.training.recipe_checks import check_conditioning
 
-    checkpoint, seed = given["checkpoint"], given["seed"]
-    base = recipe_of({**given, "data": data, "conditioning": "none"})
+    seed = given["seed"]
+    typed = given[TYPED] - {"conditioning"}  # names of rows here
+    base = recipe_of({**given, "data": data, "conditioning": "none", TYPED: typed})
+    checkpoint = base.task.checkpoint_to_read
+    preset = get_preset(base.preset) if base.preset is not None else None
+    if preset is not None and "seeds" not in given[TYPED]:
+        seeds = preset.num_seeds
     for option, given_names in {
         "--conditioning": split_commas(conditioning),
         "--baselines": split_commas(baselines),
@@ -101,13 +108,21 @@ def command(
                 check_conditioning(name, task=base.task)
             except UnknownNameError as error:
                 raise error.at(SettingPlace(option)) from None
-    method = method_of_start(checkpoint)
+    if preset is not None and conditioning and preset.conditioning not in split_commas(conditioning):
+        raise ConfigurationError(
+            f"lacks {preset.conditioning!r}, the method of --preset {base.preset}",
+            setting="--conditioning",
+            value=",".join(split_commas(conditioning)),
+            fix="Name it, too, or leave one of the two out.",
+        )
+    method = method_of_start(checkpoint) if preset is None else preset.conditioning
     methods = (method,) if method is not None else PAPER_METHODS
     if split_commas(baselines) and given["text"] is not None and checkpoint is None:
         methods = ()  # without a checkpoint only baselines can be had
     names = [*dict.fromkeys((*(split_commas(conditioning) or methods), *split_commas(baselines)))]
     recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
     check_read(base, recipes)
+    remark(*preset_lines(base))
     reference = reference or (method if method in names else "none" if "none" in names else names[0])
     check_study(recipes, reference=reference)
     if jobs > 1:

@@ -33,6 +33,11 @@ READING = tuple(each.key for each in declared_options(ReadSettings).values())
 READING_OF_LOGS = tuple(name for name in READING if name != "missing_value")
 
 
+# Key among the options of a command under which the names of those stand that were typed, whatever their values.
+TYPED = "typed options"
+_CALL = "call_of_command"
+
+
 class _Command(Protocol):
     def __call__(self, *arguments: Any, **options: Any) -> None: ...
 
@@ -99,17 +104,25 @@ def with_recipe_options(
     def decorated(command: _Command) -> _Command:
         @wraps(command)
         def taking(*arguments: Any, **options: Any) -> None:
-            given = {name: options.pop(name, defaults[name]) for name in names}
+            typed = _typed_names(options.pop(_CALL))
+            given = {name: options.pop(name, defaults[name]) for name in names} | {TYPED: typed}
             command(*arguments, **options, given=given)
 
+        call = inspect.Parameter(_CALL, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         own = [each for name, each in inspect.signature(command).parameters.items() if name != "given"]
-        parameters = [*own, *map(_parameter, names)]
+        parameters = [*own, call, *map(_parameter, names)]
         defaults = {each.name: each.default for each in parameters}
         taking.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
         taking.__annotations__ = {each.name: each.annotation for each in parameters}
         return taking
 
     return decorated
+
+
+def _typed_names(call: typer.Context) -> frozenset[str]:
+    """Return the names of the arguments that stand on the command line, also those with the value of their default."""
+    sources = {name: call.get_parameter_source(name) for name in call.params}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
 def _parameter(name: str) -> inspect.Parameter:

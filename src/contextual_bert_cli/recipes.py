@@ -11,7 +11,7 @@ from contextual_bert.training.setting_checks import SettingsWithOptions
 from contextual_bert.training.tasks import TEXT_TASKS
 from contextual_bert_cli.inputs import check_recipe_columns
 from contextual_bert_cli.option_values import split_commas
-from contextual_bert_cli.recipe_options import data_options, is_given, typed, values_of
+from contextual_bert_cli.recipe_options import TYPED, data_options, is_given, recipe_options, typed, values_of
 
 if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings, SetPolicy
@@ -189,6 +189,15 @@ def text_task_of(options: Mapping[str, Any]) -> "AnyTextTask | None":
     return task_on_texts(**values)
 
 
+def preset_lines(recipe: "Recipe") -> list[str]:
+    """Return a sentence on what the preset of a recipe gave; none without a preset."""
+    from contextual_bert.training.presets import in_flags
+
+    if recipe.preset is None:
+        return []
+    return [f"--preset {recipe.preset} gives {in_flags(recipe.preset_settings or {})}"]
+
+
 def same_options(choices: Mapping[str, Any]) -> list[str]:
     """Return the options of a command that ``train`` must be given too, so that it reads the same sets or texts."""
     return typed([name for name in data_options() if name not in _OF_SCHEMA], choices)
@@ -342,6 +351,48 @@ def _check_not_inferred(values: Mapping[str, Any], brings: str, *, has_words: bo
             )
 
 
+def _with_checkpoint_of_preset(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a command with the checkpoint that its preset names, without which some tasks are none."""
+    from contextual_bert.training.presets import get_preset
+
+    if options.get("preset") is None or options.get("text") is None or options.get("checkpoint") is not None:
+        return options
+    return {**options, "checkpoint": get_preset(options["preset"]).task.get("checkpoint")}
+
+
+def _with_preset(
+    task: "TaskSettings", values: dict[str, Any], training: dict[str, Any], options: Mapping[str, Any]
+) -> tuple["TaskSettings", dict[str, Any], dict[str, Any]]:
+    """Return a task and the values of a recipe with what its preset gives beside what was typed.
+
+    Args:
+        task: of the options.
+        values: of the recipe; ``preset`` is among them.
+        training: its training settings.
+        options: of the command.
+
+    Raises:
+        ConfigurationError: the preset is for another task.
+    """
+    from contextual_bert.training.presets import check_task_of_preset, get_preset, settings_of_preset
+
+    name = values["preset"]
+    check_task_of_preset(name, kind=task.kind, noun=task.noun)
+    declared = recipe_options()
+    typed = {declared[key].field for key in options.get(TYPED, ()) if key in declared}
+    given = {**dict.fromkeys(typed), **values_of(type(task), options), **values, "training": training}
+    gives = settings_of_preset(name, given)
+    of_task = {field: gives[field] for field in get_preset(name).task if field in gives}
+    whole = {
+        **{field: value for field, value in gives.items() if field not in of_task},
+        **values,
+        "model": {**gives["model"], **values.get("model", {})},
+        "preset_settings": gives,
+    }
+    whole.pop("training")
+    return replace(task, **of_task), whole, {**gives["training"], **training}
+
+
 def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Recipe":
     """Return the recipe that the options of a command describe.
 
@@ -358,14 +409,19 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import Recipe
 
-    task = task_of(options)
+    task = task_of(_with_checkpoint_of_preset(options))
     values = values_of(Recipe, options)
+    if TYPED in options and "conditioning" not in options[TYPED] and "preset" in values:
+        values.pop("conditioning", None)  # it is what the command takes where no preset says another
     training = values.pop("training", {})
     for name, value in values_of(SettingsWithOptions, options).items():
         if name in training:
             flag = declared_options(SettingsWithOptions)[name].flag
             raise ConfigurationError(f"and --set {name} say the same", setting=flag, fix="Give one of them.")
         training[name] = value
+    explicit = dict(values)
+    if "preset" in values:
+        task, values, training = _with_preset(task, values, training, options)
     file = values.pop("schema", None)
     features = None
     if file is not None:
@@ -398,7 +454,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         )
     if brings is not None:
         has_words = options.get("text") is not None and task.checkpoint_to_read is None
-        _check_not_inferred(values, brings, has_words=has_words)
+        _check_not_inferred(explicit, brings, has_words=has_words)
     if features is not None:
         from contextual_bert.runs.run_schema import check_features
 

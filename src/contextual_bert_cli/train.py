@@ -15,6 +15,7 @@ from contextual_bert_cli.recipe_options import with_recipe_options
 from contextual_bert_cli.recipes import (
     check_apart,
     method_of_start,
+    preset_lines,
     recipe_of,
     use_of,
 )
@@ -26,6 +27,8 @@ Example:
   contextual-bert train reviews.csv --text review --label stars --checkpoint bert-base-uncased --output runs/stars
   contextual-bert train menus.parquet --text menu --question question --answer answer \\
       --checkpoint bert-base-uncased --output runs/answers
+  contextual-bert train train.ss --validation-data dev.ss --test-data test.ss --text text --label rating \\
+      --preset ma-bert --output runs/ma-bert
   torchrun --nproc-per-node 2 --no-python contextual-bert train days.parquet --items items --output runs/two
 """
 
@@ -56,7 +59,8 @@ def command(
         check_apart((init_from, checkpoint), [output])
     usual = "global_state_update" if init_from is None else Recipe.load(init_from).conditioning
     recipe = recipe_of({**given, "data": data, "conditioning": conditioning or usual})
-    if conditioning is None and (method := method_of_start(checkpoint)) is not None:
+    remark(*preset_lines(recipe))
+    if conditioning is None and recipe.preset is None and (method := method_of_start(checkpoint)) is not None:
         recipe = replace(recipe, conditioning=method)
     from contextual_bert.folder_lock import locked_folder
     from contextual_bert.runs.registry import check_recipe, keeps_weights

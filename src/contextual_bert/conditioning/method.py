@@ -136,6 +136,7 @@ class BlockSlot(nn.Module):
     it to ``forward`` as ``held`` with each token.
 
     ``reads_context`` is False where its weights read the sequence alone, as of an attention that the state scales.
+    ``hidden_act`` is the activation of the block's feed-forward network, "relu" for one; None: that of the model.
     ``taken_over`` names the modules in which ``start_as_checkpoint`` puts weights of the checkpoint: they are not new.
     """
 
@@ -143,6 +144,7 @@ class BlockSlot(nn.Module):
     reads_context: ClassVar[bool] = True
     taken_over: ClassVar[tuple[str, ...]] = ()
     output_size: int | None = None  # None: the model's width
+    hidden_act: str | None = None
 
     def start_as_checkpoint(self, attention_norm: nn.LayerNorm | None) -> None:
         """Leave the block's function as it is; called once, with BERT's weights in place.
@@ -233,6 +235,10 @@ class ConditioningMethod:
 
     def block(self, sizes: Sizes, layer: int) -> BlockSlot | None:
         """The module that block ``layer`` (counted from 0) owns."""
+        return None
+
+    def feature_width(self, hidden_size: int) -> int | None:
+        """Return the width that each feature's embedding has in a model of this width; None: that of the schema."""
         return None
 
     def initialise_feature(self, weight: Tensor, sizes: Sizes) -> None:

@@ -22,11 +22,17 @@ class MultiAttributeSettings(MethodSettings):
     Args:
         attribute_start: where E begins: "paper" is U(-0.25, 0.25), "released" the normal 0.02 of the authors' code,
             "ones" is 1 + e with e from the normal 0.02, at which attention is BERT's.
+        attribute_width: width of the features' embeddings: "feature" is that of the schema, which a linear map takes to
+            the model's; "model" is the model's own, without a map, as in the paper.
+        attribute_act: activation of the feed-forward network of its blocks: "model" is that of BERT's blocks, "relu"
+            is as the paper's section 2.2 has it.
         has_attribute_values: whether E scales the values, too, and not only queries and keys. Without, V_m = T W_v,m:
             the paper's control "BERT Attention (bias)".
     """
 
     attribute_start: Literal["ones", "paper", "released"] = "ones"
+    attribute_width: Literal["feature", "model"] = "feature"
+    attribute_act: Literal["model", "relu"] = "model"
     has_attribute_values: bool = True
 
 
@@ -55,7 +61,8 @@ class MultiAttribute(ConditioningMethod):
     Relation to its siblings:
         The others add the context to the sequence or put it beside it; here it multiplies, inside the attention. On a
         pretrained BERT only ``num_extra_layers`` new blocks on top do so; from scratch all blocks do. A feature
-        whose embedding has not the model's width is mapped to it and keeps its scale; the paper gives it that width.
+        whose embedding has not the model's width is mapped to it and keeps its scale; the paper gives it that width
+        (``attribute_width="model"``).
 
     Reference:
         Zhang et al. (2021), "MA-BERT: Learning Representation by Incorporating Multi-Attribute Knowledge in
@@ -79,6 +86,9 @@ class MultiAttribute(ConditioningMethod):
     def block(self, sizes: Sizes, layer: int) -> BlockSlot | None:
         is_extra = layer >= sizes.num_layers - (sizes.num_extra_layers or sizes.num_layers)
         return MultiAttributeAttention(sizes, self.settings) if is_extra else None
+
+    def feature_width(self, hidden_size: int) -> int | None:
+        return hidden_size if self.settings.attribute_width == "model" else None
 
     def initialise_feature(self, weight: Tensor, sizes: Sizes) -> None:
         if self.settings.attribute_start == "paper":
@@ -126,6 +136,7 @@ class MultiAttributeAttention(BlockSlot):
         self.output_size = len(sizes.feature_sizes) * sizes.hidden_size
         self.head_size = sizes.hidden_size // sizes.num_heads
         self.has_attribute_values = settings.has_attribute_values
+        self.hidden_act = None if settings.attribute_act == "model" else settings.attribute_act
         self.query = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
         self.key = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
         self.value = nn.Linear(sizes.hidden_size, self.output_size, bias=False)

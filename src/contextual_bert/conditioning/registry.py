@@ -24,7 +24,10 @@ _BUILT_IN: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "global_state_update": ("GlobalStateUpdate", ()),
     "state_flow": ("StateFlow", ()),
     "film": ("FiLM", ()),
-    "multi_attribute": ("MultiAttribute", ("attribute_start", "has_attribute_values")),
+    "multi_attribute": (
+        "MultiAttribute",
+        ("attribute_start", "attribute_width", "attribute_act", "has_attribute_values"),
+    ),
 }
 
 

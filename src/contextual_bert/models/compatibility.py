@@ -1,6 +1,7 @@
 """Compatibility checks of a model with a processor, and with the context state that it reads."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from contextual_bert.context import ContextSchema, FeatureLayout
@@ -30,7 +31,9 @@ class GivesContext(Protocol):
 def check_layout(config: ReadsContext, layout: tuple[FeatureLayout, ...]) -> None:
     """Raise ConfigurationError unless ``layout`` is what the model was built for."""
     mine: Mapping[str, FeatureLayout] = {feature.name: feature for feature in config.layout}
-    theirs = {feature.name: feature for feature in layout}
+    width: int | None = getattr(config, "feature_width", None)  # of a method that sets it, whatever the schema says
+    sized = layout if width is None else [replace(feature, embedding_size=width) for feature in layout]
+    theirs = {feature.name: feature for feature in sized}
     if mine and mine != theirs:
         differing = sorted({*mine, *theirs} - {name for name in mine if theirs.get(name) == mine[name]})
         raise ConfigurationError(

@@ -19,7 +19,7 @@ from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.time_units import TIME_UNITS
 
 PAPER_CONTEXT_SIZE = 736
-POOLINGS = ("cls", "mean")
+POOLINGS = ("cls", "first", "mean")
 BLOCKS = ("bert", "mpnet", "modernbert", "gpt2")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
@@ -89,7 +89,8 @@ class ContextualBertConfig(BertConfig):
         item_features: the layout of the items' features, as ``ItemLayout.to_dict`` gives it; None: items are numbers.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
-            the first position; "mean", the mean of the last block over the text, as in sentence-transformers.
+            the first position; "first", that position of the last block as it is, as in MA-BERT's paper; "mean", the
+            mean of the last block over the text, as in sentence-transformers.
         context_dropout: how often the whole context was left out while this model was trained last; the trainers set
             it.
         field_dropout: how often each single field was; likewise.
@@ -163,6 +164,9 @@ class ContextualBertConfig(BertConfig):
         given = {**(self.conditioning_settings or {}), **{name: kwargs.pop(name) for name in own if name in kwargs}}
         get_method(self.conditioning, given)
         self.conditioning_settings = given or None
+        width = self.feature_width
+        if width is not None and self.context_features:
+            self.context_features = [{**feature, "embedding_size": width} for feature in self.context_features]
 
     def _check_numbers(self) -> None:
         # Before BERT's own checks, which divide by some of these. Of another type they are refused there.
@@ -381,6 +385,11 @@ class ContextualBertConfig(BertConfig):
     def layout(self) -> tuple[FeatureLayout, ...]:
         """Return the layout of each feature, from which the context encoder is built."""
         return tuple(FeatureLayout(**feature) for feature in self.context_features or ())
+
+    @property
+    def feature_width(self) -> int | None:
+        """Return the width of each feature's embedding where the method sets it; None where the schema does."""
+        return self.method.feature_width(self.hidden_size)
 
     @property
     def item_layout(self) -> ItemLayout | None:

@@ -49,8 +49,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     """One label, several labels, a grade or a number for a text or a pair of texts, given the context.
 
     Formula:
-        logits = W z + b; z = tanh(P x_1(N) + p), or with ``classifier_pooling="mean"`` the mean over i of x_i(N);
-        with ``is_ordinal``: logits = log Pr(y = k) of ``OrdinalClassifier``
+        logits = W z + b; z = tanh(P x_1(N) + p), with ``classifier_pooling="first"`` x_1(N), or with "mean" the mean
+        over i of x_i(N); with ``is_ordinal``: logits = log Pr(y = k) of ``OrdinalClassifier``
 
     Symbols:
         ===============  =======================================================
@@ -75,10 +75,12 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         ``ContextualBertForTokenClassification`` labels every position. With ``conditioning='none'`` it is BERT's; the
         last block computes the first position only, which is all that is read. The mean reads all of them, without
         the pooler: it is for checkpoints that were trained so, whose first position and pooler never learned anything.
+        The first position without the pooler is MA-BERT's.
 
     Reference:
         Devlin et al. (2019), section 4.1; for grades McCullagh (1980), "Regression Models for Ordinal Data"; for the
-        mean Reimers and Gurevych (2019), "Sentence-BERT", section 3.
+        mean Reimers and Gurevych (2019), "Sentence-BERT", section 3; for the first position alone Zhang et al. (2021),
+        "MA-BERT", section 2.2.
 
     Example:
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
@@ -103,7 +105,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 setting="is_ordinal",
                 value=True,
             )
-        has_pooler = config.classifier_pooling == "cls" or get_blocks(config.backbone).pools_mean
+        pools_mean = config.classifier_pooling == "mean" and get_blocks(config.backbone).pools_mean
+        has_pooler = config.classifier_pooling == "cls" or pools_mean
         self.bert = text_encoder(config, has_pooler=has_pooler)
         self.dropout = nn.Dropout(dropout_of(config))
         classifier = OrdinalClassifier if config.is_ordinal else nn.Linear
@@ -141,7 +144,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
         given = cast(Tensor, input_ids if input_ids is not None else inputs_embeds)
         pooler: Any = self.bert.pooler
-        reads_first = self.config.classifier_pooling == "cls"
+        reads_first = self.config.classifier_pooling != "mean"
         first = torch.arange(given.shape[0], device=given.device) * given.shape[1] if reads_first else None
         outputs: ContextualBertModelOutput = self.bert(
             input_ids,

@@ -24,6 +24,7 @@ from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.places import SettingPlace, SettingsPlace
 from contextual_bert.training.defaults import NUM_MASKS
+from contextual_bert.training.presets import get_preset
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import DEFAULT_MODEL
 from contextual_bert.training.task_settings import TaskSettings
@@ -210,6 +211,8 @@ def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
 def as_row(base: Recipe, conditioning: str) -> Recipe:
     """The recipe of a method or a baseline beside others that ``base`` stands for, without the settings that it lacks.
 
+    A row of another method than the preset's has what the preset gave, as far as it reads it, and is not called so.
+
     Example:
         >>> from contextual_bert.training import SetCompletion
         >>> base = Recipe(data="days.parquet", task=SetCompletion(items="items"), model={"hidden_size": 256})
@@ -217,8 +220,11 @@ def as_row(base: Recipe, conditioning: str) -> Recipe:
         ({'hidden_size': 256}, {})
     """
     is_baseline = conditioning in BASELINES
+    is_preset = base.preset is not None and conditioning == get_preset(base.preset).conditioning
     return replace(
         base,
+        preset=base.preset if is_preset else None,
+        preset_settings=base.preset_settings if is_preset else None,
         conditioning=conditioning,
         task=task_of_row(base, conditioning),
         model=model_of(conditioning, base.model),

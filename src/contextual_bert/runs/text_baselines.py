@@ -251,7 +251,8 @@ def baseline_on_texts(recipe: Recipe, ready: TextData) -> LabelModel | LogisticB
         model = _on_frozen_bert(recipe, ready)
         if ready.recipe.text_task.is_ordinal:
             give_ordinal_head(model)
-    if ready.head == "classification" and recipe.conditioning not in FITTED_BASELINES:
+    at_shares = getattr(ready.recipe.task, "label_start", "shares") == "shares"
+    if ready.head == "classification" and at_shares and recipe.conditioning not in FITTED_BASELINES:
         start_at_shares(model.head.output, ready.label_counts)
     return model
 

@@ -20,6 +20,14 @@ from contextual_bert.json_text import read_json_object
 from contextual_bert.manifest import RECIPE_FILE, RECIPE_FORMAT, check_has_recipe, check_recipe_format
 from contextual_bert.options import CONTEXT, MAIN, SETS, SPLIT, TEXTS, TRAINING, Option
 from contextual_bert.places import JsonPlace, PathPlace
+from contextual_bert.training.presets import (
+    PRESETS,
+    PresetName,
+    changed_fields,
+    check_task_of_preset,
+    preset_help,
+    with_preset,
+)
 from contextual_bert.training.task_choice import settings_of_kind
 from contextual_bert.training.tasks import (
     AnyTextTask,
@@ -90,6 +98,10 @@ class Recipe:
         dtype: "float32", "bfloat16" (autocast), or "auto": the faster of the two on this device. Becomes the one that
             is taken, so that a run states what it was trained in.
         seed: of initialisation, masks, dropout and order.
+        preset: name of the settings of a paper, see ``training.presets``: a field that has its default takes the
+            preset's value. To have a default in its place, change the recipe afterwards: ``recipe.changed(...)``.
+        preset_settings: what the preset gave, field -> value. It is filled in, and a recipe that has it is not filled
+            again.
 
     Raises:
         ConfigurationError: a setting that cannot work.
@@ -332,6 +344,14 @@ class Recipe:
         ),
     ] = "float32"
     seed: Annotated[int, Option("Seed of initialisation, masks, dropout and order.", TRAINING, minimum=0)] = 0
+    preset: Annotated[
+        PresetName | None,
+        Option(
+            f"Settings of a paper, where nothing else is given. {'. '.join(map(preset_help, PRESETS))}.",
+            TRAINING,
+        ),
+    ] = None
+    preset_settings: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.data), str | PathLike):
@@ -342,9 +362,21 @@ class Recipe:
                 "run(Recipe(data='orders', ...), output, table=frame).",
             )
         object.__setattr__(self, "data", str(self.data))
+        if self.preset is not None and self.preset_settings is None:
+            self._fill()
         training.check_recipe_settings(self)
         if self.dtype == "auto":
             object.__setattr__(self, "dtype", training.fast_dtype(self.device))
+
+    def _fill(self) -> None:
+        """Take what the preset says in place of each field, and of the task, that has its default."""
+        task: Any = self.task
+        own = {"kind": task.kind, **changed_fields(task)} if hasattr(task, "kind") else {}
+        whole = with_preset({**changed_fields(self), "task": own}, name=str(self.preset))
+        given = {name: value for name, value in whole["task"].items() if name not in own}
+        whole["task"] = replace(task, **given) if given else task
+        for name, value in whole.items():
+            object.__setattr__(self, name, value)
 
     def on_data(self, *, schema: Mapping[str, Any] | None, task: TaskSettings | None = None) -> Self:
         """Return the recipe with what its data tell. It was checked when it was made, and is not checked again.
@@ -353,6 +385,8 @@ class Recipe:
             schema: of the data; None where they have no context.
             task: as the data show it; None leaves it as it is.
         """
+        if self.preset is not None and task is not None:
+            check_task_of_preset(self.preset, kind=task.kind, noun=task.noun)
         told = copy(self)
         object.__setattr__(told, "schema", schema)
         object.__setattr__(told, "task", task if task is not None else self.task)
@@ -470,6 +504,8 @@ class Recipe:
         lacking = [name for name in ("data", "task") if name not in values]
         if lacking:
             raise training.recipe_fault("it is missing, and the recipe is incomplete", (lacking[0],))
+        if values.get("preset") in PRESETS and values.get("preset_settings") is None:  # written by hand
+            values = with_preset(values, name=values["preset"])
         values["task"] = _stored_task(values["task"])
         if values.get("reading") is not None:
             values["reading"] = ReadSettings(

@@ -9,6 +9,7 @@ from contextual_bert.conditioning.registry import METHODS
 from contextual_bert.errors import NAME, ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.options import check_declared
 from contextual_bert.places import SettingPlace
+from contextual_bert.training.presets import check_task_of_preset, get_preset
 from contextual_bert.training.recipe import (
     BEST_METRIC,
     READY_PARTS,
@@ -33,6 +34,7 @@ def check_recipe_settings(recipe: Recipe) -> None:
             value=recipe.task,
             fix="Give one, such as SetCompletion(items='items').",
         )
+    _check_preset(recipe)
     check_conditioning(recipe.conditioning, task=recipe.task)
     check_settings(recipe.training)
     check_fields(recipe.model, task=recipe.task)
@@ -99,6 +101,29 @@ def check_recipe_settings(recipe: Recipe) -> None:
     if recipe.name is not None and not re.fullmatch(r"\w[\w.-]*", recipe.name):
         raise ConfigurationError(
             "names a folder", setting="name", value=recipe.name, fix="Give letters, digits, '_', '-' and '.'."
+        )
+
+
+def _check_preset(recipe: Recipe) -> None:
+    """Raise ConfigurationError where a recipe contradicts its preset: another task, or another method."""
+    if recipe.preset is None:
+        if recipe.preset_settings is not None:
+            raise ConfigurationError(
+                Message("says what a preset gave, and {preset} names none", preset=None),
+                setting="preset_settings",
+                fix="Leave it out.",
+            )
+        return
+    preset = get_preset(recipe.preset)
+    check_task_of_preset(recipe.preset, kind=recipe.task.kind, noun=recipe.task.noun)
+    if recipe.conditioning != preset.conditioning:
+        raise ConfigurationError(
+            Message(
+                f"is {preset.conditioning}, and {{conditioning}} is another method", conditioning=recipe.conditioning
+            ),
+            setting="preset",
+            value=recipe.preset,
+            fix="Leave one of the two out.",
         )
 
 

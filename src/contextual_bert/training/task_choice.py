@@ -107,11 +107,11 @@ def _check_question(given: Mapping[str, Any], is_asked: list[str]) -> None:
 def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for settings of another task than the one that is described."""
     name = next(iter(foreign))
-    if name in ("is_ordinal", "order"):
+    if name in ("is_ordinal", "order", "label_start"):
         raise ConfigurationError(
             "is for labels, and none is named",
             setting=name,
-            value=list(foreign[name]) if name == "order" else True,
+            value=list(foreign[name]) if name == "order" else foreign[name],
             fix=Message("Name the column with {label}.", label=...),
         )
     if name == "pair":

@@ -6,7 +6,7 @@ written. Names of columns and settings only: it reads no table and loads no chec
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from contextual_bert import evaluation  # it imports numpy when it is used
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TAG_BASELINES, TEXT_BASELINES
@@ -20,6 +20,8 @@ from contextual_bert.training.task_settings import (
     pipeline_code,
 )
 from contextual_bert.training.text_task import TextTask, TruncationField
+
+LabelStart = Literal["shares", "random"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,8 @@ class Classification(LabelTask):
         pair: column of second texts.
         is_ordinal: the labels are grades of one scale: numbers, or the words of ``order``.
         order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
+        label_start: where a new output layer starts: "shares", those of the labels in the training part, or "random",
+            as any other new layer.
 
     Raises:
         ConfigurationError: settings that do not go together.
@@ -128,6 +132,10 @@ class Classification(LabelTask):
             is_of_data=True,
         ),
     ] = ()
+    label_start: Annotated[
+        LabelStart,
+        Option("Where a new layer of labels starts: at their shares in the training part, or drawn at random.", TEXTS),
+    ] = "shares"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import BertConfig
+from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM
 from transformers.models.bert.modeling_bert import BertLayer
 
 from contextual_bert.conditioning import METHODS
@@ -20,7 +20,10 @@ from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
 )
+from contextual_bert.models.compatibility import check_layout
 from contextual_bert.testing import miniature_batch, miniature_config, miniature_model, miniature_schema
+from contextual_bert.testing.heads import miniature_checkpoint
+from contextual_bert.testing.miniature import drawn_anew, miniature_plain_config
 from contextual_bert.training import freeze_bert
 
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -104,6 +107,50 @@ def test_a_feature_of_another_width_is_mapped() -> None:
     assert [tuple(each.weight.shape) for each in attributes] == [(32, size) for size in sizes]
 
 
+def test_a_feature_has_the_models_width_where_that_is_asked_for(tmp_path: Path) -> None:
+    model = miniature_model("multi_attribute", attribute_width="model")
+    assert {feature.embedding_size for feature in model.config.layout} == {32}
+    assert not [*model.bert.encoder.conditioning.parameters()]  # no map
+    batch = miniature_batch()
+    assert model(**batch).state.shape[1:] == (4, 32)
+    check_layout(model.config, miniature_schema().layout)  # what the schema says of the width is not read
+    model.save_pretrained(tmp_path)
+    loaded = ContextualBertForMaskedLM.from_pretrained(tmp_path)
+    assert loaded.config.conditioning_settings == {"attribute_width": "model"}
+    assert torch.equal(loaded.eval()(**batch).logits, model.eval()(**batch).logits)
+
+
+def test_its_blocks_alone_have_the_activation_that_is_asked_for(tmp_path: Path) -> None:
+    miniature_checkpoint(drawn_anew(BertForMaskedLM(miniature_plain_config("bert"))), tmp_path)
+    relu, usual = (
+        ContextualBertForMaskedLM.from_checkpoint(
+            tmp_path, schema=miniature_schema(), conditioning="multi_attribute", num_extra_layers=1, **fields
+        ).eval()
+        for fields in ({"attribute_act": "relu"}, {})
+    )
+    kinds = [type(block.intermediate.intermediate_act_fn).__name__ for block in relu.bert.encoder.layer]
+    assert kinds == ["GELUActivation"] * 3 + ["ReLU"]
+    usual.load_state_dict(relu.state_dict())
+    inner = relu.bert.encoder.layer[-1].intermediate
+    hidden = torch.randn(2, 5, 32)
+    torch.testing.assert_close(inner(hidden), inner.dense(hidden).clamp(min=0))
+    batch = miniature_batch()
+    assert not torch.allclose(relu(**batch, logits_at="all").logits, usual(**batch, logits_at="all").logits)
+    relu.save_pretrained(tmp_path / "saved")
+    loaded = ContextualBertForMaskedLM.from_pretrained(tmp_path / "saved").eval()
+    assert torch.equal(loaded(**batch, logits_at="all").logits, relu(**batch, logits_at="all").logits)
+
+
+def test_blocks_with_gates_take_no_other_activation(tmp_path: Path) -> None:
+    config = miniature_plain_config("modernbert")
+    miniature_checkpoint(drawn_anew(AutoModelForMaskedLM.from_config(config)), tmp_path)
+    asked: dict[str, Any] = {"schema": miniature_schema(), "conditioning": "multi_attribute"}
+    with pytest.raises(
+        ConfigurationError, match="ask for the activation 'relu', and the blocks of 'modernbert' take none"
+    ):
+        ContextualBertForMaskedLM.from_checkpoint(tmp_path, attribute_act="relu", **asked)
+
+
 def test_contexts_differ_in_bfloat16_as_they_do_in_float32() -> None:
     """They begin 0.02 apart, beside one, where the steps of bfloat16 are 0.004 and 0.008."""
     model, batch = miniature_model("multi_attribute"), miniature_batch()
@@ -176,6 +223,8 @@ def test_dropout_of_attention_is_the_configs(attention: str) -> None:
     ("fields", "message"),
     [
         ({"attribute_start": "one"}, r"attribute_start='one' is unknown. Did you mean 'ones'"),
+        ({"attribute_width": "feat"}, r"attribute_width='feat' is unknown. Did you mean 'feature'"),
+        ({"attribute_act": "gelu"}, r"attribute_act='gelu' is unknown"),
         ({"num_extra_layers": 4}, "num_extra_layers=4 of num_hidden_layers=3: they are the last of these"),
     ],
 )

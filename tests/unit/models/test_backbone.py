@@ -226,6 +226,19 @@ def test_words_in_front_of_a_text_turn_its_positions_by_their_number(tmp_path: P
     torch.testing.assert_close(asked, everywhere[hidden], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("pooling", ["cls", "first"])
+def test_the_first_position_goes_through_modernberts_head_or_not(pooling: str, tmp_path: Path) -> None:
+    modernbert(tmp_path, AutoModelForSequenceClassification)
+    model = ContextualBertForSequenceClassification.from_checkpoint(
+        tmp_path, schema=SCHEMA, classifier_pooling=pooling
+    ).eval()
+    assert (model.bert.pooler is None) == (pooling == "first")
+    with torch.no_grad():
+        hidden = model.bert(IDS, torch.ones_like(IDS)).last_hidden_state
+        read = hidden[:, 0] if pooling == "first" else model.bert.pooler(hidden)
+        torch.testing.assert_close(model(IDS, torch.ones_like(IDS)).logits, model.classifier(read))
+
+
 def test_a_classifier_that_reads_the_mean_goes_on_reading_it(tmp_path: Path) -> None:
     plain = modernbert(tmp_path, AutoModelForSequenceClassification, classifier_pooling="mean")
     model = ContextualBertForSequenceClassification.from_checkpoint(tmp_path, schema=SCHEMA).eval()

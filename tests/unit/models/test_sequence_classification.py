@@ -89,6 +89,14 @@ def test_the_mean_is_that_of_the_text_alone(method_name: str, batch: dict[str, A
     torch.testing.assert_close(model(**alone, context=context).logits, found[:1])
 
 
+@pytest.mark.parametrize("method_name", ["none", "new_position", "global_state_update", "multi_attribute"])
+def test_the_first_position_is_read_as_it_is(method_name: str, batch: dict[str, Any]) -> None:
+    model = model_of(method_name, num_labels=3, classifier_pooling="first")
+    assert not any("pooler" in name for name, _ in model.named_parameters())
+    hidden = model.bert(**batch).last_hidden_state
+    torch.testing.assert_close(model(**batch).logits, model.classifier(hidden[:, 0]))
+
+
 @pytest.mark.parametrize("length", [3, 7, 13])
 def test_the_mean_of_equal_tokens_is_the_token_in_bfloat16_too(length: int) -> None:
     hidden, mask = torch.full((1, length + 2, 4), 2.0), torch.ones(1, length + 2, dtype=torch.long)

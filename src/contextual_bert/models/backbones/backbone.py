@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from transformers import Cache
 
-from contextual_bert.errors import CheckpointError
+from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.places import PathPlace
 
 # Fields of a config that have the same names in every architecture.
@@ -54,6 +54,21 @@ class ConditionedLayer(nn.Module):
         self.conditioning = config.method.block(config.sizes, layer_idx)
         self.point = self.conditioning.point if self.conditioning is not None else None
         self.attended = Attended() if self.point == "attend" else None
+        name = self.conditioning.hidden_act if self.conditioning is not None else None
+        if name is not None and not self.use_activation(name):
+            raise ConfigurationError(
+                f"The settings of {config.conditioning!r} ask for the activation {name!r}, and the blocks of "
+                f"{config.backbone!r} take none but their own",
+                fix="Leave that setting out, or start from a BERT.",
+            )
+
+    def use_activation(self, name: str) -> bool:
+        """Give the feed-forward network another activation, and return whether it takes one.
+
+        Args:
+            name: of the activation, as transformers calls it.
+        """
+        return False
 
     @property
     def attention_norm(self) -> nn.LayerNorm | None:

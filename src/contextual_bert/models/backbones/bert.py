@@ -124,6 +124,10 @@ class ContextualBertLayer(ConditionedLayer, BertLayer):
         hidden = self.output(self.intermediate(read), hidden)
         return hidden.squeeze(1) if rows is not None else hidden
 
+    def use_activation(self, name: str) -> bool:
+        self.intermediate.intermediate_act_fn = ACT2FN[name]
+        return True
+
     @property
     def attention_norm(self) -> nn.LayerNorm:
         return self.attention.output.LayerNorm

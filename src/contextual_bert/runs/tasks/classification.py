@@ -1,7 +1,7 @@
 """Classification: a label for each text, or a grade of one scale."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from contextual_bert.baselines import LabelShares
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT, WITHOUT_BERT
@@ -10,6 +10,7 @@ from contextual_bert.inference.inspected_queries import InspectedLabel
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.runs.tasks.text import OWN_TRAINING, LabelModelTask
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import Classification
 
 # What the checkpoint lacks learns in a few hundred steps who reads, and the checkpoint is not to learn the texts by
 # heart meanwhile (docs/decisions/030).
@@ -55,8 +56,8 @@ class ClassificationTask(LabelModelTask):
         return self.recipe.conditioning not in WITHOUT_BERT
 
     def start_head(self, model: Any) -> None:
-        """Start a new head at the label shares of the training part."""
-        if model.has_new_head:
+        """Start a new head at the label shares of the training part, unless it is to stay as it was drawn."""
+        if model.has_new_head and cast(Classification, self.recipe.task).label_start == "shares":
             model.start_at_shares(self.label_counts)
 
     def label_fields(self) -> dict[str, Any]:
