@@ -93,11 +93,12 @@ def command(
     from contextual_bert.training.recipe_checks import check_conditioning
 
     seed = given["seed"]
-    typed = given[TYPED] - {"conditioning"}  # names of rows here
-    base = recipe_of({**given, "data": data, "conditioning": "none", TYPED: typed})
+    typed = given.get(TYPED, frozenset())
+    # Here methods are names of rows.
+    base = recipe_of({**given, "data": data, "conditioning": "none", TYPED: typed - {"conditioning"}})
     checkpoint = base.task.checkpoint_to_read
     preset = get_preset(base.preset) if base.preset is not None else None
-    if preset is not None and "seeds" not in given[TYPED]:
+    if preset is not None and "seeds" not in typed:
         seeds = preset.num_seeds
     for option, given_names in {
         "--conditioning": split_commas(conditioning),

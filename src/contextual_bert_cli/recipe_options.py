@@ -104,8 +104,9 @@ def with_recipe_options(
     def decorated(command: _Command) -> _Command:
         @wraps(command)
         def taking(*arguments: Any, **options: Any) -> None:
-            typed = _typed_names(options.pop(_CALL))
-            given = {name: options.pop(name, defaults[name]) for name in names} | {TYPED: typed}
+            call = options.pop(_CALL, None)  # of a command that Python calls there is none
+            typed = {TYPED: _typed_names(call)} if call is not None else {}
+            given = {name: options.pop(name, defaults[name]) for name in names} | typed
             command(*arguments, **options, given=given)
 
         call = inspect.Parameter(_CALL, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)

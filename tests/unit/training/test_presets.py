@@ -152,8 +152,9 @@ TAGS = Tagging(text="words", label="tags", checkpoint="bert")
     ],
 )
 def test_what_contradicts_it_is_refused(changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"data": "reviews.csv", "task": LABELS, "preset": "ma-bert", **changes}
     with pytest.raises(ContextualBertError, match=message):
-        Recipe(**{"data": "reviews.csv", "task": LABELS, "preset": "ma-bert", **changes})
+        Recipe(**arguments)
 
 
 def test_a_table_of_tags_contradicts_it() -> None:
