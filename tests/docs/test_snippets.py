@@ -54,6 +54,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     ("docs/guides/serve.md", "docker "): "needs a docker daemon: tests/docs/test_front_door.py reads the Dockerfile",
     ("docs/guides/serve.md", "curl "): "asks a server that runs: tests/unit/server asks the same paths",
+    (
+        "docs/guides/text.md",
+        "contextual-bert compare imdb.train.txt.ss ",
+    ): "reads corpora that are not part of this package, for hours: tests/unit/runs/test_preset_runs.py",
     ("docs/guides/text-studies.md", "python -m studies."): "reads files that are not part of this package",
 }
 # Page -> outputs that are trained with as many steps as a reader's; elsewhere an epoch where no number is named.
