@@ -20,6 +20,7 @@ from contextual_bert.context.interactions import ITEM, NO_ITEM
 from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.data.hashing import Draw, hash_counters
 from contextual_bert.data.ragged import places_of
+from contextual_bert.data.ragged_rows import RaggedRows, rows_of, without_padding
 from contextual_bert.errors import ConfigurationError, DataError
 
 IGNORED_LABEL = -100  # what losses of torch and transformers leave out
@@ -88,7 +89,8 @@ def take_context(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tens
     """
     rows = {name: values[index] for name, values in context.items()}
     for name, values in rows.items():
-        if values.dim() > 1 and not values.is_floating_point():
+        is_trimmed = isinstance(context[name], RaggedRows)
+        if values.dim() > 1 and not values.is_floating_point() and not is_trimmed:
             is_filled = values != MULTI_PADDING if values.dim() == 2 else values[..., ITEM] != NO_ITEM
             filled = is_filled.any(dim=0).nonzero()
             rows[name] = values[:, : int(filled.max()) + 1 if len(filled) else 1]
@@ -106,7 +108,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
     Args:
         input_ids: ids of all items or tokens, one sequence after the other; [CLS] and [SEP] of a text included.
         offsets: sequence i is `input_ids[offsets[i] : offsets[i + 1]]`; no sequence is empty.
-        context: a tensor a feature with a row a sequence; an empty mapping where there is no context.
+        context: a tensor a feature with a row a sequence, or ``RaggedRows``; empty where there is no context.
         labels: what is to be learned; None where items are masked.
         token_type_ids: 1 in the second half of a pair of texts, or the gap of time before each item, see
             ``time_gaps``; None: there are neither.
@@ -204,6 +206,12 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         found.token_type_ids = None
         return found
 
+    def without_padding(self) -> Self:
+        """Return the same sequences with histories as ``RaggedRows``: a few long ones widen no others."""
+        found = copy(self)
+        found.context = without_padding(self.context)
+        return found
+
     def context_rows(self, index: Tensor) -> Tensor:
         """Return the rows of ``context`` that these sequences have: their own."""
         return index
@@ -227,7 +235,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         return SequenceDataset(
             self.input_ids[places],
             offsets,
-            context={name: values[self.context_rows(index)] for name, values in self.context.items()},
+            context={name: rows_of(values, self.context_rows(index)) for name, values in self.context.items()},
             labels=chosen(self.labels, places if self.has_label_per_token else index),
             token_type_ids=chosen(self.token_type_ids, places),
             spans=chosen(self.spans),

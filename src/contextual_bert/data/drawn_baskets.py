@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.context.interactions import (
+    BASKETS_AGO,
+    DAYS_AGO,
     ITEM,
+    MISSING_ITEM,
     NO_ITEM,
     UNKNOWN_DAYS,
     UNKNOWN_ITEM,
@@ -23,6 +26,7 @@ from contextual_bert.context.interactions import (
 from contextual_bert.data.dataset import SequenceDataset, take_context
 from contextual_bert.data.hashing import Draw, hash_counters, unit_interval
 from contextual_bert.data.ragged import offsets_of
+from contextual_bert.data.ragged_rows import RaggedRows, rows_of, without_padding
 
 
 class DrawnBaskets(SequenceDataset):
@@ -51,7 +55,7 @@ class DrawnBaskets(SequenceDataset):
     def __init__(self, dataset: SequenceDataset, *, history: str, order: Literal["past", "any"], seed: int) -> None:
         super().__init__(**dataset.parts())
         self.dataset, self.history, self.order, self.seed = dataset, history, order, seed
-        self.found = interactions_of(dataset.context[history].numpy())
+        self.found = _interactions(dataset.context[history])
         num_baskets = np.zeros(len(dataset.example_ids), np.int64)
         np.maximum.at(num_baskets, self.found.rows, self.found.baskets_ago + 1)
         # A basket of nothing but unknown items asks for nothing.
@@ -120,8 +124,10 @@ class DrawnBaskets(SequenceDataset):
             ago - (newest + 1 if self.order == "past" else (ago > newest)),
             np.where(has_days, np.abs(days - then[rows]), UNKNOWN_DAYS),
         )
-        context = {name: values[torch.from_numpy(owners)] for name, values in self.dataset.context.items()}
-        context[self.history] = torch.from_numpy(arranged(left, num_rows=len(owners)))
+        context = {name: rows_of(values, torch.from_numpy(owners)) for name, values in self.dataset.context.items()}
+        drawn = {self.history: torch.from_numpy(arranged(left, num_rows=len(owners)))}
+        is_ragged = isinstance(self.dataset.context[self.history], RaggedRows)
+        context |= without_padding(drawn) if is_ragged else drawn
         return SequenceDataset(
             items,
             offsets_of(sizes),
@@ -131,8 +137,19 @@ class DrawnBaskets(SequenceDataset):
         )
 
 
+def _interactions(values: Tensor) -> Interactions:
+    """Return the interactions of encoded histories."""
+    if not isinstance(values, RaggedRows):
+        return interactions_of(values.numpy())
+    every, rows = values.interactions.numpy(), np.repeat(np.arange(len(values)), values.row_sizes.numpy())
+    is_item = every[:, ITEM] > MISSING_ITEM
+    return Interactions(rows[is_item], *(every[is_item, place] for place in (ITEM, BASKETS_AGO, DAYS_AGO)))
+
+
 def _num_interactions(values: Tensor) -> NDArray[np.int64]:
     """Return the length of each history."""
+    if isinstance(values, RaggedRows):
+        return values.row_sizes.numpy()
     return (values[..., ITEM] != NO_ITEM).sum(dim=1).numpy()
 
 
@@ -141,6 +158,8 @@ def _joined(first: SequenceDataset, second: SequenceDataset) -> SequenceDataset:
     context: dict[str, Tensor] = {}
     for name, values in first.context.items():
         others = second.context[name]
+        if isinstance(values, RaggedRows) or isinstance(others, RaggedRows):  # of a batch: few rows
+            values, others = values[:], others[:]
         if values.dim() > 1 and values.shape[1] != others.shape[1]:
             width = max(values.shape[1], others.shape[1])
             values, others = (

@@ -16,6 +16,7 @@ from contextual_bert.data.collators import as_batch, beside_items
 from contextual_bert.data.dataset import IGNORED_LABEL, EveryPosition, SequenceBatch, SequenceDataset
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.ragged import offsets_of, places_of
+from contextual_bert.data.ragged_rows import rows_of
 
 __all__ = ["LastPosition", "NextItemCollator", "in_pieces", "newest_items", "with_shuffled_items"]
 
@@ -81,7 +82,7 @@ def _pieces(
         dataset.input_ids[places],
         offsets_of(lengths),
         token_type_ids=gaps[places] if gaps is not None else None,
-        context={name: values[dataset.context_rows(index)] for name, values in dataset.context.items()},
+        context={name: rows_of(values, dataset.context_rows(index)) for name, values in dataset.context.items()},
         example_ids=dataset.example_ids[index],
         pad_id=dataset.pad_id,
     )

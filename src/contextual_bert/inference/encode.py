@@ -36,13 +36,14 @@ def encode_sets(sets: SetTable, processor: "ContextualBertProcessor", *, file: s
     except DataError as error:
         raise placed(error, sets.rows, file=file) from error
     tensors = context.tensors if context is not None else {}
-    return data.SequenceDataset(
+    found = data.SequenceDataset(
         np.where(ids < 0, UNKNOWN_ID, ids),
         sets.offsets,
         context=tensors,
         example_ids=sets.rows,
         token_type_ids=sets.times.gaps().astype(np.uint8) if sets.times is not None else None,
     )
+    return found.without_padding()
 
 
 def outside_lines_of(

@@ -24,6 +24,7 @@ from contextual_bert.context.forms import missing_context
 from contextual_bert.data import SequenceDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.data.next_items import with_shuffled_items
+from contextual_bert.data.ragged_rows import rows_of
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES, ORDER_OF_ITEMS, Replacement
@@ -233,7 +234,7 @@ def _without_context(data: Evaluator) -> dict[str, Tensor]:
 
 
 def _is_equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool((one == other).all())
+    return one.shape == other.shape and bool((one[:] == other).all())
 
 
 def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed: int) -> NDArray[np.int64]:
@@ -259,4 +260,4 @@ def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed:
 def with_permuted(dataset: SequenceDataset, features: Iterable[str], donors: NDArray[np.int64]) -> SequenceDataset:
     """The same sets or texts, these features of each taken from its donor; the data set given stays as it is."""
     index, own = torch.from_numpy(donors), dataset.context
-    return dataset.with_context({**own, **{name: own[name][index] for name in features}})
+    return dataset.with_context({**own, **{name: rows_of(own[name], index) for name in features}})

@@ -16,6 +16,7 @@ from transformers.trainer_utils import IntervalStrategy, PredictionOutput
 from contextual_bert.context import ContextEncoder
 from contextual_bert.context.encoding import rarely_missing
 from contextual_bert.data import DroppedContext, SequenceDataset
+from contextual_bert.data.ragged_rows import first_values
 from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
 from contextual_bert.places import SettingPlace
@@ -52,7 +53,7 @@ def with_context_dropout(
     config: object = getattr(model, "config", None)
     if isinstance(config, ContextualBertConfig):
         config.context_dropout, config.field_dropout = float(args.context_dropout), float(args.field_dropout)
-        config.rarely_missing = rarely_missing({name: values.numpy() for name, values in dataset.context.items()})
+        config.rarely_missing = rarely_missing(first_values(dataset.context))
     if not args.context_dropout and not args.field_dropout:
         return dataset
     layouts = [module.layout for module in model.modules() if isinstance(module, ContextEncoder)]
