@@ -15,10 +15,12 @@ from .p_top_freq import PTopFreq
 from .popularity import ItemPopularity
 from .tifu_knn import TIFUKNN
 from .up_cf import UPCF
+from .upnn import UPNN
 
 __all__ = [
     "TIFUKNN",
     "UPCF",
+    "UPNN",
     "BagOfItems",
     "BiLSTM",
     "BiLSTMTagger",

@@ -8,7 +8,7 @@ of MA-BERT's table.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,69 +17,18 @@ from contextual_bert.baselines.bilstm import states_of
 from contextual_bert.baselines.label_model import (
     LabelModel,
     TextHead,
-    in_front,
     mean_over_labels,
     real_positions,
     summed_loss,
 )
+from contextual_bert.baselines.sentences import Sentences, sentence_ends, split_sentences
 from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError
 
 # "mean" (NSC), "attention" (NSC+LA), "context" (NSC+UPA: attention scored with the context), "features" (HUAPA: a
 # hierarchy for each feature, whose attention is scored with it alone).
 SentencePooling = Literal["mean", "attention", "context", "features"]
-SENTENCE_ENDS = frozenset(".!?\u2026\u3002\uff01\uff1f")
 OWN_LOSS = 0.6  # of the hierarchies' own losses together, beside that of all of them; HUAPA has 0.3 and 0.3 for 0.4
-
-
-class Sentences(NamedTuple):
-    """The words of texts by sentence.
-
-    Shapes:
-        words (sentences, words); num_words (sentences,); text, place (sentences,): the text of a sentence and its
-        number there; num_sentences (batch,).
-    """
-
-    words: Tensor
-    num_words: Tensor
-    text: Tensor
-    place: Tensor
-    num_sentences: Tensor
-
-
-def split_sentences(input_ids: Tensor, is_read: Tensor, ends: Tensor) -> Sentences:
-    """Cut texts behind each run of tokens that end a sentence.
-
-    Shapes:
-        input_ids, is_read (batch, length); ends (n,) ids. A text without words has one sentence of one word, id 0.
-
-    Example:
-        >>> ids = torch.tensor([[5, 9, 9, 6, 7], [8, 0, 0, 0, 0]])
-        >>> found = split_sentences(ids, ids > 0, torch.tensor([9]))
-        >>> found.words.tolist(), found.num_sentences.tolist()
-        ([[5, 9, 9], [6, 7, 0], [8, 0, 0]], [2, 1])
-    """
-    places, lengths = in_front(is_read)
-    ids, steps = input_ids.gather(1, places), torch.arange(places.shape[1], device=input_ids.device)
-    is_real = (steps < lengths[:, None]) | (steps == 0)
-    is_end = torch.isin(ids, ends) & is_real
-    is_last = is_end & ~nn.functional.pad(is_end[:, 1:], (0, 1))
-    starts = nn.functional.pad(is_last[:, :-1], (1, 0), value=True)
-    number = starts.cumsum(dim=1) - 1
-    place = steps - torch.where(starts, steps, 0).cummax(dim=1).values
-    num_sentences = number.masked_fill(~is_real, -1).amax(dim=1) + 1
-    first = num_sentences.cumsum(dim=0) - num_sentences
-    rows, columns = (first[:, None] + number)[is_real], place[is_real]
-    words = ids.new_zeros(int(num_sentences.sum()), int(columns.max()) + 1)
-    words[rows, columns] = ids.masked_fill(steps >= lengths[:, None], 0)[is_real]
-    text = torch.repeat_interleave(num_sentences)
-    return Sentences(
-        words,
-        torch.bincount(rows, minlength=len(words)),
-        text,
-        torch.arange(len(words), device=text.device) - first[text],
-        num_sentences,
-    )
 
 
 class SequencePooling(nn.Module):
@@ -171,7 +120,7 @@ class HierarchicalLSTM(LabelModel):
         input_ids, attention_mask (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
 
     Args:
-        vocabulary: the token of each id, reserved ones included; a run of ``SENTENCE_ENDS`` ends a sentence.
+        vocabulary: the token of each id, reserved ones included; a run of ``sentence_ends`` ends a sentence.
         num_labels: labels, or 1 for regression.
         layout: the context's features, empty for none.
         conditioning: "none", or "concat" where the attention does not read the context.
@@ -220,8 +169,7 @@ class HierarchicalLSTM(LabelModel):
                 value=conditioning,
                 fix="Leave it out.",
             )
-        ends = [number for number, token in enumerate(vocabulary) if token in SENTENCE_ENDS]
-        for name, ids in (("reserved_ids", reserved_ids), ("sentence_ends", ends)):
+        for name, ids in (("reserved_ids", reserved_ids), ("sentence_ends", sentence_ends(vocabulary))):
             self.register_buffer(name, torch.tensor(sorted(set(ids)), dtype=torch.int64), persistent=False)
         self.pooling = pooling
         self.context_encoder = ContextEncoder(layout) if reads_context else None

@@ -53,6 +53,8 @@ TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     "nsc_context": frozenset({"items", "context"}),
     "nsc_la": frozenset({"items"}),
     "nsc_la_context": frozenset({"items", "context"}),
+    "upnn": frozenset({"items"}),
+    "upnn_context": frozenset({"items", "context"}),
     "nsc_upa": frozenset({"items", "context"}),
     "huapa": frozenset({"items", "context"}),
     "bert_concat_text": frozenset({"items", "context"}),

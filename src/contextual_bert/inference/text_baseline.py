@@ -15,7 +15,7 @@ from torch import Tensor, device, nn
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from contextual_bert.atomic_files import share_files
-from contextual_bert.baselines import BiLSTM, BiLSTMTagger, HierarchicalLSTM, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines import UPNN, BiLSTM, BiLSTMTagger, HierarchicalLSTM, LabelShares, NgramBag, TextCNN
 from contextual_bert.baselines.hierarchical import SentencePooling
 from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.context import FeatureLayout
@@ -49,7 +49,7 @@ class TextBaselineConfig:
 
     Args:
         name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without,
-            nsc, nsc_la, nsc_upa or huapa.
+            nsc, nsc_la or upnn likewise, nsc_upa or huapa.
         labels: their names, in the order of their ids.
         layout: the context's features; empty where none is read.
         has_tags: whether each word gets a label.
@@ -113,7 +113,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     }
     reader = {**shared, "reserved_ids": tokenizer.all_special_ids}
     kind = config.name.removesuffix("_context")
-    if config.has_tags and kind in ("cnn", "ngrams", *_POOLINGS):
+    if config.has_tags and kind in ("cnn", "ngrams", "upnn", *_POOLINGS):
         raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
     if kind in ("popularity", "context_popularity"):
         model: LabelModel = LabelShares(**shared)
@@ -121,6 +121,8 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         model = NgramBag(word_pieces(tokenizer), **reader)
     elif kind == "cnn":
         model = TextCNN(len(tokenizer), **reader)
+    elif kind == "upnn":
+        model = UPNN(word_pieces(tokenizer), **reader)
     elif kind in _POOLINGS:
         own = {**reader, "conditioning": "none"} if _POOLINGS[kind] in ("context", "features") else reader
         model = HierarchicalLSTM(word_pieces(tokenizer), **own, pooling=_POOLINGS[kind])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines import HierarchicalLSTM
-from contextual_bert.baselines.hierarchical import SequencePooling, split_sentences
+from contextual_bert.baselines.hierarchical import SequencePooling
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.testing.miniature import batch_rows, miniature_batch, miniature_schema
 
@@ -34,15 +34,6 @@ def model_for(pooling: Any, *, seed: int = 0, **fields: Any) -> Any:
 def batch_for(pooling: str) -> dict[str, Any]:
     batch: dict[str, Any] = {"input_ids": INPUTS, "attention_mask": MASK, "labels": torch.tensor([2, -100, 0, 1])}
     return batch | ({"context": miniature_batch()["context"]} if pooling in ("context", "features") else {})
-
-
-def test_a_run_of_ends_ends_one_sentence() -> None:
-    found = split_sentences(INPUTS, INPUTS > 2, torch.tensor([END, OTHER_END]))
-    assert found.words.tolist() == [[3, 5, 0], [10, 5, 8], [6, 0, 0], [7, 0, 0], [3, 9, 5], [8, 8, 8], [4, 0, 0]]
-    assert found.num_words.tolist() == [2, 3, 1, 1, 3, 3, 1]
-    assert found.text.tolist() == [0, 0, 0, 1, 2, 3, 3]
-    assert found.place.tolist() == [0, 1, 2, 0, 0, 0, 1]
-    assert found.num_sentences.tolist() == [3, 1, 1, 2]
 
 
 def pooled(layer: SequencePooling, states: Tensor, context: Tensor | None) -> Tensor:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines import BiLSTM, BiLSTMTagger, HierarchicalLSTM, NgramBag, TextCNN
+from contextual_bert.baselines import UPNN, BiLSTM, BiLSTMTagger, HierarchicalLSTM, NgramBag, TextCNN
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.testing.miniature import batch_rows, miniature_batch, miniature_schema
@@ -22,6 +22,7 @@ CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "bilstm": lambda **fields: BiLSTM(SIZE, hidden_size=6, num_layers=2, **fields),
     "nsc": lambda **fields: HierarchicalLSTM(SENTENCES, hidden_size=6, **fields),
     "nsc_la": lambda **fields: HierarchicalLSTM(SENTENCES, hidden_size=6, pooling="attention", **fields),
+    "upnn": lambda **fields: UPNN(SENTENCES, hidden_size=12, **fields),
 }
 TAGGERS: dict[str, Callable[..., Any]] = {
     "tagger": lambda **fields: BiLSTMTagger(SIZE, hidden_size=6, **fields),
@@ -156,7 +157,7 @@ def test_the_loss_does_not_depend_on_the_split_of_a_batch(name: str) -> None:
     assert model(**batch | {"labels": torch.full_like(batch["labels"], -100)})["loss"] == 0
 
 
-@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "tagger"])
+@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "upnn", "tagger"])
 def test_the_loss_is_the_mean_over_the_labels_given(name: str) -> None:
     model, batch = model_for(name), batch_for(name)
     output, labels = model(**batch), batch["labels"]
@@ -219,7 +220,7 @@ def test_settings_that_cannot_work_are_refused(name: str) -> None:
         model_for(name, num_labels=0)
 
 
-@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "tagger"])
+@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "upnn", "tagger"])
 def test_numbers_as_labels_need_one_logit(name: str) -> None:
     batch = batch_for(name)
     with pytest.raises(ConfigurationError, match=r"torch.float32 with num_labels=3"):
