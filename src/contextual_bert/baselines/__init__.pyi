@@ -1,5 +1,6 @@
 from .bag import BagOfItems
 from .bilstm import BiLSTM, BiLSTMTagger
+from .chim import CHIM
 from .cnn import TextCNN
 from .crf import LinearChainCRF
 from .frozen_bert import ConcatText, ConcatWord
@@ -18,6 +19,7 @@ from .up_cf import UPCF
 from .upnn import UPNN
 
 __all__ = [
+    "CHIM",
     "TIFUKNN",
     "UPCF",
     "UPNN",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from pydantic import TypeAdapter
 from safetensors.torch import load_file, save_file
@@ -15,7 +15,8 @@ from torch import Tensor, device, nn
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from contextual_bert.atomic_files import share_files
-from contextual_bert.baselines import UPNN, BiLSTM, BiLSTMTagger, HierarchicalLSTM, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines import CHIM, UPNN, BiLSTM, BiLSTMTagger, HierarchicalLSTM, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines.chim import WeighedLayer
 from contextual_bert.baselines.hierarchical import SentencePooling
 from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.context import FeatureLayout
@@ -40,6 +41,7 @@ _POOLINGS: Mapping[str, SentencePooling] = {
     "nsc_upa": "context",
     "huapa": "features",
 }
+_WEIGHED: Mapping[str, WeighedLayer] = {f"chim_{layer}": layer for layer in get_args(WeighedLayer)}
 FORMAT = "contextual-bert text baseline 1"
 
 
@@ -49,7 +51,7 @@ class TextBaselineConfig:
 
     Args:
         name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without,
-            nsc, nsc_la or upnn likewise, nsc_upa or huapa.
+            nsc, nsc_la or upnn likewise, nsc_upa, huapa, and chim_ with the layer that the context weighs.
         labels: their names, in the order of their ids.
         layout: the context's features; empty where none is read.
         has_tags: whether each word gets a label.
@@ -113,8 +115,13 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     }
     reader = {**shared, "reserved_ids": tokenizer.all_special_ids}
     kind = config.name.removesuffix("_context")
-    if config.has_tags and kind in ("cnn", "ngrams", "upnn", *_POOLINGS):
+    if config.has_tags and kind in ("cnn", "ngrams", "upnn", *_POOLINGS, *_WEIGHED):
         raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
+    if config.is_ordinal and kind == "chim_classifier":
+        raise ConfigurationError(
+            "chim_classifier weighs a row of weights for each label, and grades of one scale share one row",
+            fix="Take chim_embedding, or labels without an order.",
+        )
     if kind in ("popularity", "context_popularity"):
         model: LabelModel = LabelShares(**shared)
     elif kind == "ngrams":
@@ -123,6 +130,9 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         model = TextCNN(len(tokenizer), **reader)
     elif kind == "upnn":
         model = UPNN(word_pieces(tokenizer), **reader)
+    elif kind in _WEIGHED:
+        own = {name: value for name, value in reader.items() if name != "conditioning"}
+        model = CHIM(len(tokenizer), **own, weighed=_WEIGHED[kind])
     elif kind in _POOLINGS:
         own = {**reader, "conditioning": "none"} if _POOLINGS[kind] in ("context", "features") else reader
         model = HierarchicalLSTM(word_pieces(tokenizer), **own, pooling=_POOLINGS[kind])
