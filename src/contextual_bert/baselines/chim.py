@@ -11,7 +11,6 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from contextual_bert.baselines.bilstm import states_of
 from contextual_bert.baselines.label_model import LabelModel, TextHead, in_front
@@ -22,18 +21,18 @@ WeighedLayer = Literal["embedding", "encoder", "attention", "classifier"]
 TILES = 8  # how often the small matrix stands beside and below itself; the paper has 15 for 300 components
 
 
-class WeighedLinear(nn.Module):
-    """A linear map whose weights each context weighs by a small matrix that stands beside and below itself.
+class Importance(nn.Module):
+    """What a context makes of each weight of a matrix: a small matrix that stands beside and below itself.
 
     Formula:
-        y = (W * tile(sigmoid(T c))) x + b;  without context W x + b
+        I = tile(sigmoid(T c))
 
     Shapes:
-        inputs (batch, ..., inputs), context (batch, context) -> (batch, ..., outputs).
+        context (batch, context) -> (batch, outputs, inputs), between 0 and 1.
 
     Args:
-        num_inputs, num_outputs: of W.
-        context_size: width of c; 0 for none.
+        num_inputs, num_outputs: of the matrix.
+        context_size: width of c.
         output_tiles: how often the small matrix stands below itself; beside itself it stands ``TILES`` times.
 
     Raises:
@@ -43,43 +42,61 @@ class WeighedLinear(nn.Module):
         Amplayo (2019), section 3.2.
 
     Example:
-        >>> WeighedLinear(8, 16, context_size=2)(torch.zeros(3, 5, 8), torch.zeros(3, 2)).shape
-        torch.Size([3, 5, 16])
+        >>> Importance(8, 16, 2)(torch.zeros(3, 2)).shape
+        torch.Size([3, 16, 8])
     """
 
-    def __init__(self, num_inputs: int, num_outputs: int, *, context_size: int = 0, output_tiles: int = TILES) -> None:
+    def __init__(self, num_inputs: int, num_outputs: int, context_size: int, *, output_tiles: int = TILES) -> None:
         super().__init__()
-        if context_size and (num_inputs % TILES or num_outputs % output_tiles):
+        if num_inputs % TILES or num_outputs % output_tiles:
             raise ConfigurationError(
                 f"is not allowed: a matrix of {num_outputs} by {num_inputs} is no whole number of tiles",
                 setting="hidden_size",
                 value=num_inputs,
                 fix=f"Give a multiple of {TILES}.",
             )
-        self.linear = nn.Linear(num_inputs, num_outputs)
         self.small = (num_outputs // output_tiles, num_inputs // TILES)
         self.tiles = (output_tiles, TILES)
-        self.importance = nn.Linear(context_size, self.small[0] * self.small[1]) if context_size else None
+        self.transform = nn.Linear(context_size, self.small[0] * self.small[1])
 
-    def weights(self, context: Tensor) -> Tensor:
-        """Return the weighed matrix of each context: (batch, context) -> (batch, outputs, inputs)."""
-        assert self.importance is not None
-        small = self.importance(context).sigmoid().view(len(context), *self.small)
-        return self.linear.weight * small.repeat(1, *self.tiles)
+    def forward(self, context: Tensor) -> Tensor:
+        return self.transform(context).sigmoid().view(len(context), *self.small).repeat(1, *self.tiles)
 
-    def forward(self, inputs: Tensor, context: Tensor | None) -> Tensor:
-        if self.importance is None or context is None:
+
+class WeighedLinear(nn.Module):
+    """A linear map whose weights each context weighs, or none does.
+
+    Formula:
+        y = (W * I) x + b with the ``Importance`` I of the context;  without context W x + b
+
+    Shapes:
+        inputs (batch, ..., inputs), context (batch, context) -> (batch, ..., outputs).
+
+    Args:
+        num_inputs, num_outputs: of W.
+        context_size: width of the context; 0 for none.
+
+    Example:
+        >>> WeighedLinear(8, 16, context_size=2)(torch.zeros(3, 5, 8), torch.zeros(3, 2)).shape
+        torch.Size([3, 5, 16])
+    """
+
+    def __init__(self, num_inputs: int, num_outputs: int, *, context_size: int = 0) -> None:
+        super().__init__()
+        self.linear = nn.Linear(num_inputs, num_outputs)
+        self.importance = Importance(num_inputs, num_outputs, context_size) if context_size else None
+
+    def forward(self, inputs: Tensor, context: Tensor) -> Tensor:
+        if self.importance is None:
             return self.linear(inputs)
-        weights = self.weights(context)
-        flat = inputs.reshape(len(inputs), -1, inputs.shape[-1])
-        return (flat @ weights.transpose(1, 2) + self.linear.bias).view(*inputs.shape[:-1], -1)
+        return inputs @ (self.linear.weight * self.importance(context)).transpose(1, 2) + self.linear.bias
 
 
 class WeighedLSTM(nn.Module):
     """The states of an LSTM of one direction whose weights each context weighs.
 
     Formula:
-        f, i, o = sigmoid and u = tanh of the quarters of ``WeighedLinear``([x_t ; h]);  s = f s + i u;  h = o tanh(s)
+        f, i, o = sigmoid and u = tanh of the quarters of (W * I) [x_t ; h] + b;  s = f s + i u;  h = o tanh(s)
 
     Shapes:
         embedded (batch, length, size), lengths (batch,), context (batch, context) -> (batch, length, hidden).
@@ -93,13 +110,14 @@ class WeighedLSTM(nn.Module):
 
     def __init__(self, size: int, hidden_size: int, *, context_size: int, is_backward: bool) -> None:
         super().__init__()
-        self.gates = WeighedLinear(size + hidden_size, 4 * hidden_size, context_size=context_size)
+        self.gates = nn.Linear(size + hidden_size, 4 * hidden_size)
+        self.importance = Importance(size + hidden_size, 4 * hidden_size, context_size)
         self.hidden_size, self.is_backward = hidden_size, is_backward
 
     def forward(self, embedded: Tensor, lengths: Tensor, context: Tensor) -> Tensor:
-        weights = self.gates.weights(context)
+        weights = self.gates.weight * self.importance(context)
         of_inputs, of_state = weights.split([embedded.shape[2], self.hidden_size], dim=2)
-        inputs = embedded @ of_inputs.transpose(1, 2) + self.gates.linear.bias
+        inputs = embedded @ of_inputs.transpose(1, 2) + self.gates.bias
         state = cell = embedded.new_zeros(len(embedded), self.hidden_size)
         steps = range(embedded.shape[1])
         found: list[Tensor] = []
@@ -119,7 +137,7 @@ class CHIM(LabelModel):
 
     Formula:
         w_i = tanh(W_1 x_i);  h_i of the LSTM over w;  a_i = softmax over i of v . tanh(W_2 h_i + b);  logits = W_3
-        sum_i a_i h_i + b';  one of W_1, the LSTM's weights, W_2 and W_3 is weighed as in ``WeighedLinear``
+        sum_i a_i h_i + b';  one of W_1, the LSTM's weights, W_2 and W_3 is weighed by an ``Importance``
 
     Shapes:
         input_ids, attention_mask (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
@@ -182,10 +200,8 @@ class CHIM(LabelModel):
         self.key = WeighedLinear(width, hidden_size, context_size=size if weighed == "attention" else 0)
         self.score = nn.Linear(hidden_size, 1, bias=False)
         self.head = TextHead(width, num_labels=num_labels, layout=(), conditioning="none", dropout=dropout)
-        self.classifier = None
-        if weighed == "classifier":
-            self.classifier = WeighedLinear(width, num_labels, context_size=size, output_tiles=1)
-            self.head.output = self.classifier.linear
+        is_classifier = weighed == "classifier"
+        self.importance = Importance(width, num_labels, size, output_tiles=1) if is_classifier else None
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         given = context or self.context_encoder.missing(len(input_ids), device=input_ids.device)
@@ -200,6 +216,7 @@ class CHIM(LabelModel):
         is_read = torch.arange(states.shape[1], device=states.device) < lengths.clamp(min=1)[:, None]
         scores = self.score(self.key(states, vector).tanh()).squeeze(2).masked_fill(~is_read, -torch.inf)
         text = (scores.softmax(dim=1).unsqueeze(2) * states).sum(dim=1)
-        if self.classifier is None:
+        if self.importance is None:
             return self.head(text, None)
-        return self.classifier(functional.dropout(text, self.head.dropout.p, self.training), vector)
+        weights = self.head.output.weight * self.importance(vector)
+        return (weights @ self.head.dropout(text).unsqueeze(2)).squeeze(2) + self.head.output.bias

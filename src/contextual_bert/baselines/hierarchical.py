@@ -21,7 +21,7 @@ from contextual_bert.baselines.label_model import (
     real_positions,
     summed_loss,
 )
-from contextual_bert.baselines.sentences import Sentences, sentence_ends, split_sentences
+from contextual_bert.baselines.sentence_splitting import Sentences, sentence_ends, split_sentences
 from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contextual_bert.baselines.label_model import LabelModel, TextHead
-from contextual_bert.baselines.sentences import Sentences, sentence_ends, split_sentences
+from contextual_bert.baselines.sentence_splitting import Sentences, sentence_ends, split_sentences
 from contextual_bert.context import FeatureLayout
 
 FILTER_WIDTHS = (1, 2, 3)  # words; Tang et al. (2015), section 4.1

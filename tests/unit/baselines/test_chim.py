@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines import CHIM
-from contextual_bert.baselines.chim import TILES, WeighedLayer, WeighedLinear, WeighedLSTM
+from contextual_bert.baselines.chim import TILES, WeighedLayer, WeighedLSTM
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.text_baseline import TextBaselineConfig, label_model
 from contextual_bert.testing import miniature_text_processor
@@ -34,16 +34,21 @@ def batch() -> dict[str, Any]:
     return {"input_ids": INPUTS, "attention_mask": mask, "context": miniature_batch()["context"], "labels": labels}
 
 
-def by_hand(layer: WeighedLinear, inputs: Tensor, context: Tensor) -> Tensor:
+def by_hand(linear: Any, importance: Any, inputs: Tensor, context: Tensor) -> Tensor:
     """One context, entry by entry: the small matrix stands beside and below itself."""
-    weights = layer.linear.weight.clone()
-    if layer.importance is not None:
-        rows, columns = layer.small
-        small = layer.importance(context).sigmoid().view(rows, columns)
+    return inputs @ weighed(linear.weight, importance, context).T + linear.bias
+
+
+def weighed(matrix: Tensor, importance: Any, context: Tensor) -> Tensor:
+    """The weighed matrix, entry by entry."""
+    weights = matrix.clone()
+    if importance is not None:
+        rows, columns = importance.small
+        small = importance.transform(context).sigmoid().view(rows, columns)
         for row in range(weights.shape[0]):
             for column in range(weights.shape[1]):
                 weights[row, column] *= small[row % rows, column % columns]
-    return inputs @ weights.T + layer.linear.bias
+    return weights
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -54,25 +59,26 @@ def test_it_is_its_formula(layer: Any) -> None:
         logits = model(**given)["logits"]
         for row, ids in enumerate(ROWS):
             context = vectors[row]
-            words = by_hand(model.words, model.embeddings(torch.tensor([each for each in ids if each > 2])), context)
-            words = words.tanh()
+            first, key = model.words, model.key
+            embedded = model.embeddings(torch.tensor([each for each in ids if each > 2]))
+            words = by_hand(first.linear, first.importance, embedded, context).tanh()
             if model.recurrence is not None:
                 states = model.recurrence(words[None])[0][0]
             else:
                 states = torch.cat([steps(each, words, context) for each in model.directions], dim=1)
-            weights = model.score(by_hand(model.key, states, context).tanh()).squeeze(1).softmax(dim=0)
+            weights = model.score(by_hand(key.linear, key.importance, states, context).tanh()).squeeze(1).softmax(dim=0)
             text = weights @ states
-            found = by_hand(model.classifier, text, context) if layer == "classifier" else model.head.output(text)
+            found = by_hand(model.head.output, model.importance, text, context)
             torch.testing.assert_close(found, logits[row])
 
 
 def steps(direction: WeighedLSTM, words: Tensor, context: Tensor) -> Tensor:
     """The states of one text, by a cell of torch that has the weighed weights."""
     cell = nn.LSTMCell(HIDDEN, HIDDEN)
-    gates = direction.gates.weights(context[None])[0]
+    gates = weighed(direction.gates.weight, direction.importance, context)
     forget, enter, leave, new = gates.chunk(4)
     ordered = torch.cat([enter, forget, new, leave])
-    bias = direction.gates.linear.bias.chunk(4)
+    bias = direction.gates.bias.chunk(4)
     with torch.no_grad():
         cell.weight_ih.copy_(ordered[:, :HIDDEN])
         cell.weight_hh.copy_(ordered[:, HIDDEN:])

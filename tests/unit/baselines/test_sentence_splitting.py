@@ -2,7 +2,7 @@
 
 import torch
 
-from contextual_bert.baselines.sentences import split_sentences
+from contextual_bert.baselines.sentence_splitting import split_sentences
 
 END, OTHER_END = 5, 8
 INPUTS = torch.tensor(
