@@ -46,10 +46,11 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
     config = ContextualBertConfig.from_pretrained(checkpoint)
     may_change = {"id2label", "label2id", "problem_type", "attn_implementation", *model_class.head_fields}
     asked = {name: value for name, value in settings.items() if name not in may_change}
-    if fixed := [name for name, value in asked.items() if getattr(config, name, None) != value]:
+    if fixed := [name for name, value in asked.items() if config.value_of(name) != value]:
         raise ConfigurationError(
             f"{', '.join(fixed)} cannot change in a model that goes on from {checkpoint}", fix="Leave it out."
         )
+    settings = {name: value for name, value in settings.items() if name not in asked}  # they are the model's own
     with weights_read(checkpoint):
         model, info = model_class.from_pretrained(
             checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32, **settings

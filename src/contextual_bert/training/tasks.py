@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from contextual_bert import evaluation  # it imports numpy when it is used
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TAG_BASELINES, TEXT_BASELINES
+from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.truncation import Truncation
 from contextual_bert.options import MAIN, TEXTS, Option
 from contextual_bert.training.label_order import checked_order
@@ -140,6 +141,15 @@ class Classification(LabelTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "order", checked_order(self.order))
+        if self.pair is not None and self.truncation != "head":
+            raise ConfigurationError(
+                Message(
+                    "is for single texts, and {pair} names second ones: pairs are cut at their ends", pair=self.pair
+                ),
+                setting="truncation",
+                value=self.truncation,
+                fix=Message("Give {truncation}.", truncation="head"),
+            )
         if self.order:
             object.__setattr__(self, "is_ordinal", True)
 

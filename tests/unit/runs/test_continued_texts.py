@@ -119,6 +119,9 @@ def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[
     for field, value in (("num_extra_layers", 3), ("attribute_start", "paper")):
         with pytest.raises(ConfigurationError, match=f"{field} cannot change in a model that goes on"):
             work.build_model(replace(recipe, conditioning="multi_attribute", model={field: value}))
+    same = {"num_extra_layers": 6, "attribute_start": "ones"}
+    built: Any = work.build_model(replace(recipe, conditioning="multi_attribute", model=same))
+    assert {name: built.config.value_of(name) for name in same} == same
     other = ContextSchema(features=(Categorical(name="sex", values=("f", "m", "x")),)).to_dict()
     with pytest.raises(ConfigurationError, match="was trained with another schema"):
         prepare(replace(recipe, schema=other))

@@ -1,6 +1,7 @@
 """A preset is the paper's setting, one by one; what is given beside it wins, and what contradicts it is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +13,7 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError, Unkn
 from contextual_bert.runs.registry import as_row, check_kind
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew, miniature_plain_config
-from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion, Tagging
+from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion, Tagging, task_on_texts
 from contextual_bert.training.presets import PRESETS, PresetName, get_preset, in_flags, settings_of_preset
 from contextual_bert_cli.main import app
 from contextual_bert_cli.recipe_options import TYPED
@@ -147,6 +148,10 @@ TAGS = Tagging(text="words", label="tags", checkpoint="bert")
         ({"task": WORDS}, "preset='ma-bert' learns one label for each text, and this is for hidden words"),
         ({"task": TAGS}, "preset='ma-bert' learns one label for each text, and this is for tags"),
         ({"conditioning": "none"}, "preset='ma-bert' is multi_attribute, and conditioning='none' is another method"),
+        (
+            {"task": replace(LABELS, is_from_scratch=True), "conditioning": "film"},
+            "preset='ma-bert' is multi_attribute",
+        ),
         ({"preset": "mabert"}, "preset='mabert' is unknown. Did you mean 'ma-bert'"),
         ({"preset": None, "preset_settings": {}}, "preset_settings says what a preset gave, and preset=None names"),
     ],
@@ -155,6 +160,30 @@ def test_what_contradicts_it_is_refused(changes: dict[str, Any], message: str) -
     arguments: dict[str, Any] = {"data": "reviews.csv", "task": LABELS, "preset": "ma-bert", **changes}
     with pytest.raises(ContextualBertError, match=message):
         Recipe(**arguments)
+
+
+def test_pairs_are_not_cut_in_the_middle() -> None:
+    pairs = replace(LABELS, pair="product")
+    message = r"truncation='head_tail' is for single texts, and pair='product' names second ones.*Give truncation='head'"
+    with pytest.raises(ConfigurationError, match=message):
+        Recipe(data="reviews.csv", task=pairs, preset="ma-bert")
+    recipe = asked(pair="product", truncation="head")
+    assert (recipe.text_task.pair, recipe.text_task.truncation) == ("product", "head")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"label": "rating", "label_start": "share"}, "label_start='share' is unknown. Did you mean 'shares'"),
+        (
+            {"label_start": "random"},
+            "label_start='random' is for labels, and none is named. Name the column with label",
+        ),
+    ],
+)
+def test_where_a_layer_of_labels_starts_is_checked(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        task_on_texts(text="text", checkpoint="bert", **given)
 
 
 def test_a_table_of_tags_contradicts_it() -> None:
