@@ -193,7 +193,7 @@ def preset_help(name: str) -> str:
 
     Example:
         >>> preset_help("ma-bert")[:66]
-        'ma-bert is MA-BERT (Zhang et al., 2021): --conditioning multi_attr'
+        'ma-bert is MA-BERT (Zhang et al., 2021): --checkpoint bert-base-un'
     """
     preset = PRESETS[name]
     return f"{name} is {preset.paper}: {in_flags(preset.settings)}; of compare --seeds {preset.num_seeds}"

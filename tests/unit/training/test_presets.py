@@ -164,7 +164,7 @@ def test_what_contradicts_it_is_refused(changes: dict[str, Any], message: str) -
 
 def test_pairs_are_not_cut_in_the_middle() -> None:
     pairs = replace(LABELS, pair="product")
-    message = r"truncation='head_tail' is for single texts, and pair='product' names second ones.*Give truncation='head'"
+    message = r"truncation='head_tail' is for single texts, and pair='product' names second.*Give truncation='head'"
     with pytest.raises(ConfigurationError, match=message):
         Recipe(data="reviews.csv", task=pairs, preset="ma-bert")
     recipe = asked(pair="product", truncation="head")
