@@ -104,14 +104,17 @@ def with_recipe_options(
     def decorated(command: _Command) -> _Command:
         @wraps(command)
         def taking(*arguments: Any, **options: Any) -> None:
-            call = options.pop(_CALL, None)  # of a command that Python calls there is none
+            # Of a command that Python calls there is none.
+            call = options.get(own_call[0]) if own_call else options.pop(_CALL, None)
             typed = {TYPED: _typed_names(call)} if call is not None else {}
             given = {name: options.pop(name, defaults[name]) for name in names} | typed
             command(*arguments, **options, given=given)
 
-        call = inspect.Parameter(_CALL, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         own = [each for name, each in inspect.signature(command).parameters.items() if name != "given"]
-        parameters = [*own, call, *map(_parameter, names)]
+        # Typer hands its context over once: to the command itself where that asks for it.
+        own_call = [each.name for each in own if each.annotation is typer.Context]
+        call = inspect.Parameter(_CALL, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        parameters = [*own, *([] if own_call else [call]), *map(_parameter, names)]
         defaults = {each.name: each.default for each in parameters}
         taking.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
         taking.__annotations__ = {each.name: each.annotation for each in parameters}

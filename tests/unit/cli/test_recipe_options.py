@@ -12,7 +12,7 @@ from contextual_bert.options import GROUPS, MAIN, SETS, TRAINING, Option, declar
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert.training.tasks import TEXT_TASKS
 from contextual_bert_cli.main import app
-from contextual_bert_cli.recipe_options import recipe_options, typed, values_of
+from contextual_bert_cli.recipe_options import TYPED, recipe_options, typed, values_of, with_recipe_options
 
 # Fields that no option sets: the table is an argument, the others are for studies.
 WITHOUT_OPTION = {
@@ -111,3 +111,26 @@ def test_options_are_typed_again() -> None:
         *("--items", "items", "--ordinal", "--validation", "0.25", "--exclude", "a,b"),
         *("--missing-value", "x=9", "--missing-value", "n,a"),
     ]
+
+
+def test_a_command_that_asks_for_the_call_itself_gets_it() -> None:
+    seen: list[Any] = []
+    with_own, without = typer.Typer(), typer.Typer()
+
+    @with_own.command()
+    @with_recipe_options(only={"delimiter"})
+    def asking(context: typer.Context, *, given: dict[str, Any]) -> None:
+        seen.append((context, given[TYPED]))
+
+    @without.command()
+    @with_recipe_options(only={"delimiter"})
+    def plain(*, given: dict[str, Any]) -> None:
+        seen.append((None, given[TYPED]))
+
+    for commands in (with_own, without):
+        assert CliRunner().invoke(commands, ["--delimiter", ";"]).exit_code == 0
+    (context, named), (_, others) = seen
+    assert isinstance(context, typer.Context)
+    assert named == others == {"delimiter"}
+    asking(context, given={})
+    assert seen[-1][0] is context
