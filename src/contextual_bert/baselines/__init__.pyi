@@ -6,6 +6,7 @@ from .crf import LinearChainCRF
 from .frozen_bert import ConcatText, ConcatWord
 from .g_top_freq import GTopFreq
 from .gp_top_freq import GPTopFreq
+from .hidden_markov import HiddenMarkovTagger
 from .hierarchical import HierarchicalLSTM
 from .history_baseline import HistoryBaseline
 from .item_knn import ItemKNN
@@ -30,6 +31,7 @@ __all__ = [
     "ConcatWord",
     "GPTopFreq",
     "GTopFreq",
+    "HiddenMarkovTagger",
     "HierarchicalLSTM",
     "HistoryBaseline",
     "ItemKNN",

@@ -33,7 +33,10 @@ TAG_BASELINES: Mapping[str, frozenset[str]] = {
     "bilstm_context": frozenset({"items", "context"}),
     "bilstm_crf": frozenset({"items"}),
     "bilstm_crf_context": frozenset({"items", "context"}),
+    "hmm": frozenset({"items"}),
 }
+# A chain needs words with a label each.
+CHAINS = ("hmm", "bilstm_crf", "bilstm_crf_context")
 # Logistic regressions on words, or on vectors of a checkpoint that stays as it is.
 LOGISTIC: Mapping[str, frozenset[str]] = {
     "tfidf": frozenset({"items"}),
@@ -72,7 +75,7 @@ BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC
 # Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
 WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
 # Those that are counted, or fitted to convergence, and read no setting of a training.
-FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *HISTORY_BASELINES, *LOGISTIC)
+FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *HISTORY_BASELINES, *LOGISTIC, "hmm")
 
 
 def baselines_of(head: str) -> list[str]:
@@ -80,7 +83,7 @@ def baselines_of(head: str) -> list[str]:
 
     Example:
         >>> baselines_of("tagging")
-        ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context', 'bert_context_as_text']
+        ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context', 'hmm', 'bert_context_as_text']
     """
-    of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
+    of_texts = [each for each in TEXT_BASELINES if each not in CHAINS]
     return {"classification": of_texts, "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])

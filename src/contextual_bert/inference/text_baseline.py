@@ -15,7 +15,17 @@ from torch import Tensor, device, nn
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from contextual_bert.atomic_files import share_files
-from contextual_bert.baselines import CHIM, UPNN, BiLSTM, BiLSTMTagger, HierarchicalLSTM, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines import (
+    CHIM,
+    UPNN,
+    BiLSTM,
+    BiLSTMTagger,
+    HiddenMarkovTagger,
+    HierarchicalLSTM,
+    LabelShares,
+    NgramBag,
+    TextCNN,
+)
 from contextual_bert.baselines.chim import WeighedLayer
 from contextual_bert.baselines.hierarchical import SentencePooling
 from contextual_bert.baselines.label_model import LabelModel
@@ -51,7 +61,7 @@ class TextBaselineConfig:
 
     Args:
         name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without,
-            nsc, nsc_la or upnn likewise, nsc_upa, huapa, and chim_ with the layer that the context weighs.
+            nsc, nsc_la or upnn likewise, nsc_upa, huapa, hmm for tags; chim_ with the layer that the context weighs.
         labels: their names, in the order of their ids.
         layout: the context's features; empty where none is read.
         has_tags: whether each word gets a label.
@@ -136,6 +146,8 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     elif kind in _POOLINGS:
         own = {**reader, "conditioning": "none"} if _POOLINGS[kind] in ("context", "features") else reader
         model = HierarchicalLSTM(word_pieces(tokenizer), **own, pooling=_POOLINGS[kind])
+    elif kind == "hmm":
+        model = HiddenMarkovTagger(len(tokenizer), num_labels=len(config.labels))
     elif config.has_tags:
         model = BiLSTMTagger(len(tokenizer), **shared, has_crf=kind == "bilstm_crf")
     else:

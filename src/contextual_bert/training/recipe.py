@@ -274,7 +274,7 @@ class Recipe:
             "popularity, context_popularity, of sets item_knn, bag, bag_context, of histories g_top_freq, p_top_freq, "
             "gp_top_freq, tifu_knn, up_cf; for texts also multi_attribute, bert_concat_word, bert_concat_text, "
             "bert_context_as_text, nsc_upa, huapa, chim_embedding, chim_encoder, "
-            "chim_attention, chim_classifier, ngrams, cnn, bilstm, nsc, nsc_la, upnn, for tags bilstm_crf, of "
+            "chim_attention, chim_classifier, ngrams, cnn, bilstm, nsc, nsc_la, upnn, for tags hmm and bilstm_crf, of "
             "these last seven each with _context too; default: that of the run gone on from, else global_state_update.",
             MAIN,
             metavar="METHOD",

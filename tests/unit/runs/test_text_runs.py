@@ -17,7 +17,14 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import CompletionPipeline, TextPipeline, encode_texts
-from contextual_bert.baselines.names import BASELINES, BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
+from contextual_bert.baselines.names import (
+    BASELINES,
+    BERTLESS_BASELINES,
+    CHAINS,
+    CONTEXT_AS_TEXT,
+    LOGISTIC,
+    TAG_BASELINES,
+)
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.runs import TextModelTask, as_row, evaluate_run, load_run, prepare, run, study
@@ -368,7 +375,7 @@ def test_a_label_that_training_lacks_is_improbable_and_not_impossible(checkpoint
     assert report.metrics["cross_entropy_nats"].value < 10
 
 
-OF_TEXTS = [("classification", name) for name in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT) if "_crf" not in name]
+OF_TEXTS = [("classification", name) for name in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT) if name not in CHAINS]
 OF_WORDS = [("tags", name) for name in (*TAG_BASELINES, CONTEXT_AS_TEXT)]
 
 
