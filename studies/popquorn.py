@@ -20,6 +20,7 @@ from studies.text_grid import (
     ATTRIBUTE_TRAINING,
     LABEL_BASELINES,
     METHODS,
+    REVIEW_BASELINES,
     SHUFFLED,
     RowSettings,
     with_one_new_block,
@@ -43,7 +44,10 @@ ROWS: dict[str, RowSettings] = {
 }
 SIZES = {
     "small": TextSize(
-        seeds={**dict.fromkeys((*MAIN, CONTEXT_AS_TEXT, *POPULARITY), 3), **dict.fromkeys((*CONTROLS, *LOGISTIC), 1)},
+        seeds={
+            **dict.fromkeys((*MAIN, CONTEXT_AS_TEXT, *POPULARITY, "bilstm_context", *REVIEW_BASELINES), 3),
+            **dict.fromkeys((*CONTROLS, *LOGISTIC), 1),
+        },
         training=TRAINING,
         max_length=64,
         row_settings=with_one_new_block(ROWS),

@@ -34,6 +34,8 @@ WITH_NEW_BLOCKS = ("multi_attribute", SHUFFLED, NEW_BLOCKS, ATTENTION_BIAS, "ber
 # MA-BERT's vectors of the features hardly leave their start at the rates of the rest, see docs/log.md.
 ATTRIBUTE_TRAINING = {"context_learning_rate": 0.01}
 LABEL_BASELINES = ("ngrams", "ngrams_context", "cnn", "cnn_context", "bilstm", "bilstm_context")
+# The rows of MA-BERT's table that read no BERT.
+REVIEW_BASELINES = ("nsc", "nsc_la", "nsc_upa", "huapa", "upnn", "upnn_context", "chim_embedding")
 
 
 class RowSettings(TypedDict, total=False):
@@ -90,7 +92,7 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
         as_row(base, CONTEXT_AS_TEXT),
         *(
             as_row(replace(base, training=baseline_training), name)
-            for name in dict.fromkeys((*LABEL_BASELINES, *TAG_BASELINES, *FITTED_BASELINES))
+            for name in dict.fromkeys((*LABEL_BASELINES, *REVIEW_BASELINES, *TAG_BASELINES, *FITTED_BASELINES))
             if name in base.task.baselines
         ),
     ]
