@@ -1,4 +1,5 @@
 from .bag import BagOfItems
+from .bigru import BiGRU, BiGRUTagger
 from .bilstm import BiLSTM, BiLSTMTagger
 from .chim import CHIM
 from .cnn import TextCNN
@@ -15,6 +16,7 @@ from .logistic import LogisticClassifier
 from .ngrams import NgramBag
 from .p_top_freq import PTopFreq
 from .popularity import ItemPopularity
+from .rnn import LastStateRNN
 from .tifu_knn import TIFUKNN
 from .up_cf import UPCF
 from .upnn import UPNN
@@ -25,6 +27,8 @@ __all__ = [
     "UPCF",
     "UPNN",
     "BagOfItems",
+    "BiGRU",
+    "BiGRUTagger",
     "BiLSTM",
     "BiLSTMTagger",
     "ConcatText",
@@ -37,6 +41,7 @@ __all__ = [
     "ItemKNN",
     "ItemPopularity",
     "LabelShares",
+    "LastStateRNN",
     "LinearChainCRF",
     "LogisticClassifier",
     "NgramBag",

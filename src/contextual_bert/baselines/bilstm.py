@@ -5,6 +5,7 @@ Papers: Graves and Schmidhuber (2005); for texts Conneau et al. (2017), for toke
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 
 
-def states_of(recurrence: nn.LSTM, embedded: Tensor, lengths: Tensor) -> Tensor:
+def states_of(recurrence: nn.RNNBase, embedded: Tensor, lengths: Tensor) -> Tensor:
     """Return the states at each token, without computing padding; a row without tokens is read as one token.
 
     Shapes:
@@ -40,7 +41,7 @@ def states_of(recurrence: nn.LSTM, embedded: Tensor, lengths: Tensor) -> Tensor:
 
 
 class StatesOfBothDirections(nn.Module):
-    """The states of an LSTM at each token that is read, forward and backward side by side; 0 at the others.
+    """The states of a recurrent network at each token that is read, forward and backward side by side; 0 at the others.
 
     Shapes:
         input_ids, is_read (batch, length); states (batch, length, 2 hidden).
@@ -50,6 +51,7 @@ class StatesOfBothDirections(nn.Module):
         hidden_size: width of the token embeddings and of each direction.
         num_layers: layers of two directions each.
         dropout: probability of dropping a component of an embedding, and of a state between layers.
+        kind: of the network.
 
     Reference:
         Graves and Schmidhuber (2005), "Framewise Phoneme Classification with Bidirectional LSTM".
@@ -60,13 +62,21 @@ class StatesOfBothDirections(nn.Module):
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
 
-    def __init__(self, vocab_size: int, *, hidden_size: int, num_layers: int, dropout: float) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        hidden_size: int,
+        num_layers: int,
+        dropout: float,
+        kind: type[nn.LSTM] | type[nn.GRU] = nn.LSTM,
+    ) -> None:
         super().__init__()
         if num_layers < 1:
             raise ConfigurationError("is not allowed", setting="num_layers", value=num_layers, fix="Give 1 or more.")
         self.embeddings = nn.Embedding(vocab_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
-        self.recurrence = nn.LSTM(
+        self.recurrence = kind(
             hidden_size,
             hidden_size,
             num_layers,
@@ -121,6 +131,8 @@ class BiLSTM(TextClassifier):
         torch.Size([2, 2])
     """
 
+    kind: ClassVar[type[nn.LSTM] | type[nn.GRU]] = nn.LSTM
+
     def __init__(
         self,
         vocab_size: int,
@@ -142,7 +154,7 @@ class BiLSTM(TextClassifier):
             dropout=dropout,
         )
         self.states = StatesOfBothDirections(
-            vocab_size, hidden_size=hidden_size, num_layers=num_layers, dropout=dropout
+            vocab_size, hidden_size=hidden_size, num_layers=num_layers, dropout=dropout, kind=self.kind
         )
 
     def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
@@ -190,6 +202,8 @@ class BiLSTMTagger(LabelModel):
         torch.Size([1, 3, 5])
     """
 
+    kind: ClassVar[type[nn.LSTM] | type[nn.GRU]] = nn.LSTM
+
     def __init__(
         self,
         vocab_size: int,
@@ -204,7 +218,7 @@ class BiLSTMTagger(LabelModel):
     ) -> None:
         super().__init__()
         self.states = StatesOfBothDirections(
-            vocab_size, hidden_size=hidden_size, num_layers=num_layers, dropout=dropout
+            vocab_size, hidden_size=hidden_size, num_layers=num_layers, dropout=dropout, kind=self.kind
         )
         self.head = TextHead(
             2 * hidden_size, num_labels=num_labels, layout=layout, conditioning=conditioning, dropout=dropout

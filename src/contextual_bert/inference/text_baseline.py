@@ -18,11 +18,14 @@ from contextual_bert.atomic_files import share_files
 from contextual_bert.baselines import (
     CHIM,
     UPNN,
+    BiGRU,
+    BiGRUTagger,
     BiLSTM,
     BiLSTMTagger,
     HiddenMarkovTagger,
     HierarchicalLSTM,
     LabelShares,
+    LastStateRNN,
     NgramBag,
     TextCNN,
 )
@@ -60,7 +63,8 @@ class TextBaselineConfig:
     """Configuration of a text baseline: its sizes, and what a pipeline reads of a model's config.
 
     Args:
-        name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without,
+        name: as ``--conditioning`` has it: popularity, ngrams, cnn, rnn, bigru, bilstm or bilstm_crf, with ``_context``
+            or without,
             nsc, nsc_la or upnn likewise, nsc_upa, huapa, hmm for tags; chim_ with the layer that the context weighs.
         labels: their names, in the order of their ids.
         layout: the context's features; empty where none is read.
@@ -125,7 +129,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     }
     reader = {**shared, "reserved_ids": tokenizer.all_special_ids}
     kind = config.name.removesuffix("_context")
-    if config.has_tags and kind in ("cnn", "ngrams", "upnn", *_POOLINGS, *_WEIGHED):
+    if config.has_tags and kind in ("cnn", "ngrams", "rnn", "upnn", *_POOLINGS, *_WEIGHED):
         raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
     if config.is_ordinal and kind == "chim_classifier":
         raise ConfigurationError(
@@ -148,6 +152,10 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         model = HierarchicalLSTM(word_pieces(tokenizer), **own, pooling=_POOLINGS[kind])
     elif kind == "hmm":
         model = HiddenMarkovTagger(len(tokenizer), num_labels=len(config.labels))
+    elif kind == "rnn":
+        model = LastStateRNN(len(tokenizer), **reader)
+    elif kind == "bigru":
+        model = BiGRUTagger(len(tokenizer), **shared) if config.has_tags else BiGRU(len(tokenizer), **reader)
     elif config.has_tags:
         model = BiLSTMTagger(len(tokenizer), **shared, has_crf=kind == "bilstm_crf")
     else:

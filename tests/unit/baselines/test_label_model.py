@@ -7,7 +7,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines import UPNN, BiLSTM, BiLSTMTagger, HierarchicalLSTM, NgramBag, TextCNN
+from contextual_bert.baselines import (
+    UPNN,
+    BiGRU,
+    BiGRUTagger,
+    BiLSTM,
+    BiLSTMTagger,
+    HierarchicalLSTM,
+    LastStateRNN,
+    NgramBag,
+    TextCNN,
+)
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.testing.miniature import batch_rows, miniature_batch, miniature_schema
@@ -20,12 +30,15 @@ CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "ngrams": lambda **fields: NgramBag(VOCABULARY, hidden_size=12, num_buckets=60, **fields),
     "cnn": lambda **fields: TextCNN(SIZE, hidden_size=12, num_filters=4, **fields),
     "bilstm": lambda **fields: BiLSTM(SIZE, hidden_size=6, num_layers=2, **fields),
+    "bigru": lambda **fields: BiGRU(SIZE, hidden_size=6, num_layers=2, **fields),
+    "rnn": lambda **fields: LastStateRNN(SIZE, hidden_size=12, **fields),
     "nsc": lambda **fields: HierarchicalLSTM(SENTENCES, hidden_size=6, **fields),
     "nsc_la": lambda **fields: HierarchicalLSTM(SENTENCES, hidden_size=6, pooling="attention", **fields),
     "upnn": lambda **fields: UPNN(SENTENCES, hidden_size=12, **fields),
 }
 TAGGERS: dict[str, Callable[..., Any]] = {
     "tagger": lambda **fields: BiLSTMTagger(SIZE, hidden_size=6, **fields),
+    "bigru_tagger": lambda **fields: BiGRUTagger(SIZE, hidden_size=6, **fields),
     "crf": lambda **fields: BiLSTMTagger(SIZE, hidden_size=6, has_crf=True, **fields),
 }
 ALL = {**CLASSIFIERS, **TAGGERS}
@@ -96,7 +109,9 @@ def test_rows_do_not_influence_each_other(name: str) -> None:
 def test_reserved_ids_are_not_read(name: str) -> None:
     model, batch = model_for(name), batch_for(name)
     expected = model(**batch)["logits"]
-    table = model.rows if name == "ngrams" else model.states.embeddings if name == "bilstm" else model.embeddings
+    table = (
+        model.rows if name == "ngrams" else model.states.embeddings if name in ("bilstm", "bigru") else model.embeddings
+    )
     with torch.no_grad():
         table.weight[:3] = 1e3
     torch.testing.assert_close(model(**batch)["logits"], expected)
@@ -157,7 +172,9 @@ def test_the_loss_does_not_depend_on_the_split_of_a_batch(name: str) -> None:
     assert model(**batch | {"labels": torch.full_like(batch["labels"], -100)})["loss"] == 0
 
 
-@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "upnn", "tagger"])
+@pytest.mark.parametrize(
+    "name", ["ngrams", "cnn", "bilstm", "bigru", "rnn", "nsc_la", "upnn", "tagger", "bigru_tagger"]
+)
 def test_the_loss_is_the_mean_over_the_labels_given(name: str) -> None:
     model, batch = model_for(name), batch_for(name)
     output, labels = model(**batch), batch["labels"]
@@ -220,7 +237,9 @@ def test_settings_that_cannot_work_are_refused(name: str) -> None:
         model_for(name, num_labels=0)
 
 
-@pytest.mark.parametrize("name", ["ngrams", "cnn", "bilstm", "nsc_la", "upnn", "tagger"])
+@pytest.mark.parametrize(
+    "name", ["ngrams", "cnn", "bilstm", "bigru", "rnn", "nsc_la", "upnn", "tagger", "bigru_tagger"]
+)
 def test_numbers_as_labels_need_one_logit(name: str) -> None:
     batch = batch_for(name)
     with pytest.raises(ConfigurationError, match=r"torch.float32 with num_labels=3"):
