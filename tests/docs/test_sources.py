@@ -26,7 +26,7 @@ def test_each_row_names_files_and_tests_that_are_there() -> None:
         code, tests = ticked(row[1]), ticked(row[2])
         assert code and tests, row
         assert [name for name in code if not (ROOT / "src" / "contextual_bert" / name).exists()] == []
-        assert [name for name in tests if not (ROOT / "tests" / "unit" / name).is_file()] == []
+        assert [name for name in tests if not (ROOT / name).is_file()] == []
 
 
 def test_each_command_has_the_options_that_it_is_given() -> None:
