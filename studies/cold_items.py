@@ -77,6 +77,9 @@ def rows(data: StudyData, folder: Path, *, epochs: int | None) -> dict[str, Reci
         "features_cold_output": replace(cold, name="features_cold_output", task=featured, **with_output),
         "features_decay": replace(plain, name="features_decay", task=featured, **decayed),
         "features_cold_decay": replace(cold, name="features_cold_decay", task=featured, **decayed),
+        "features_cold_output_no_dropout": replace(
+            cold, name="features_cold_output_no_dropout", task=replace(featured, item_dropout=0.0), **with_output
+        ),
         "features_cold_mlp_output": replace(cold, name="features_cold_mlp_output", task=network, **with_output),
         **{
             f"{row}_features_cold": replace(
@@ -186,13 +189,15 @@ def _by_kind(
     return found
 
 
-def markdown(found: Mapping[str, Any], *, size: str, epochs: int, num_seeds: int) -> str:
+def markdown(found: Mapping[str, Any], *, size: str, epochs: int) -> str:
     """The report."""
     table = table_of(found["figures"], "Articles that are left out of training, and all others")
-    where, seeds = found["provenance"], counted(num_seeds, "seed")
-    command = f"python -m studies.cold_items --size {size} --epochs {epochs} --seeds {num_seeds}"
+    where = found["provenance"]
+    numbers = {each["row"]: len(each["seeds"][CE]) for each in found["figures"] if "seeds" in each}
+    seeds = ", ".join(f"{row} {counted(number, 'seed')}" for row, number in numbers.items())
+    command = f"python -m studies.cold_items --size {size} --epochs {epochs} --seeds {max(numbers.values(), default=1)}"
     notes = (
-        f"{METHOD}, {epochs} epochs, {seeds}. ids, features: no article is left out of training. ..._cold: a tenth is, "
+        f"{METHOD}, {epochs} epochs. {seeds}. ids, features: no article is left out of training. ..._cold: a tenth is, "
         "and the columns 'new' are of these. ..._output: the context is added at the output. ..._decay: so it is, and "
         f"own vectors have {OWN_DECAY:g} times the weight decay.",
         "features: category, brand, colour, price tier, target group, size run and style of each article.",
@@ -266,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     directories = trained(recipes, folder / f"runs-{chosen.epochs or 'all'}", num_seeds=chosen.seeds)
     found = measure(data, directories, cold.cold_items)
     epochs = chosen.epochs or data.size.training["num_train_epochs"]
-    text = markdown(found, size=chosen.size, epochs=epochs, num_seeds=chosen.seeds)
+    text = markdown(found, size=chosen.size, epochs=epochs)
     write_report(chosen.output or RESULTS / f"cold-items-{chosen.size}", found, text)
 
 
