@@ -501,7 +501,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         (("--items", "review", "--trained-weights", "lora"), "is for texts, where a checkpoint's weights"),
         (
             ("--text", "review"),
-            "--checkpoint is missing: a BERT is needed, and none is named. Give its folder",
+            "--checkpoint is missing: only a BERT learns hidden words of texts, and none is named. Give its folder",
         ),
         (("--text", "review", "--label", "verdict"), "--checkpoint is missing, and 'global_state_update' needs a BERT"),
         (("--items", "review", "--label", "verdict"), "--label is for texts"),

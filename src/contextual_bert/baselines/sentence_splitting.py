@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from contextual_bert.baselines.label_model import in_front
 
 SENTENCE_ENDS = frozenset(".!?\u2026\u3002\uff01\uff1f")
+_CLOSING = "\"')]}\u2019\u201d\u00bb"
 
 
 class Sentences(NamedTuple):
@@ -62,10 +63,13 @@ def split_sentences(input_ids: Tensor, is_read: Tensor, ends: Tensor) -> Sentenc
 
 
 def sentence_ends(vocabulary: Sequence[str]) -> list[int]:
-    """Return the ids of the tokens that end a sentence.
+    """Return the ids of the tokens that end a sentence: marks that do, and closing quotes and brackets behind them.
+
+    A vocabulary of byte pairs has such runs of marks as single tokens.
 
     Example:
-        >>> sentence_ends(["so", ".", "what", "?"])
-        [1, 3]
+        >>> sentence_ends(["so", ".", "what", "?!", '."'])
+        [1, 3, 4]
     """
-    return [number for number, token in enumerate(vocabulary) if token in SENTENCE_ENDS]
+    marks = ((number, token.rstrip(_CLOSING)) for number, token in enumerate(vocabulary))
+    return [number for number, token in marks if token and SENTENCE_ENDS.issuperset(token)]

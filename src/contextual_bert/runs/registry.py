@@ -105,6 +105,15 @@ def check_kind(recipe: Recipe) -> None:
         raise ConfigurationError(
             f"is for what is trained, and {recipe.conditioning!r} is not", setting=name, fix="Leave it out."
         )
+    if recipe.conditioning == "chim_classifier" and getattr(recipe.task, "is_ordinal", False):
+        raise ConfigurationError(
+            Message(
+                "weighs a row of weights for each label, and grades of {is_ordinal} share one row", is_ordinal=True
+            ),
+            setting="conditioning",
+            value=recipe.conditioning,
+            fix="Take chim_embedding, or leave the grades out.",
+        )
     lacks_checkpoint = recipe.task.needs_checkpoint and recipe.task.checkpoint_to_read is None
     if lacks_checkpoint and recipe.conditioning not in WITHOUT_BERT:
         raise ConfigurationError(

@@ -367,6 +367,13 @@ class SetCompletion(TaskSettings):
                     value=training[name],
                     fix="Leave it out.",
                 )
+        if training.get("item_weight_decay") is not None and self.catalogue is None and self.init_from is None:
+            raise ConfigurationError(
+                "is for the own vectors of items that have features, and no catalogue has some",
+                setting="item_weight_decay",
+                value=training["item_weight_decay"],
+                fix=Message("Name the table of the items with {catalogue}, or leave it out.", catalogue=...),
+            )
         if trained_weights != "all":
             raise ConfigurationError(
                 "is for texts, where a checkpoint's weights are started from",

@@ -103,9 +103,10 @@ class TextTask(TaskSettings):
         """
         if self.checkpoint is None:
             raise ConfigurationError(
-                "is missing: a BERT is needed, and none is named",
+                f"is missing: only a BERT learns {self.noun}, and none is named",
                 setting="checkpoint",
-                fix="Give its folder, its name on the Hub, or a run on texts to go on from.",
+                fix="Give its folder, its name on the Hub, or a run on texts to go on from. Baselines that need none "
+                "learn labels.",
             )
         return self.checkpoint
 
@@ -155,6 +156,13 @@ class TextTask(TaskSettings):
                 "is for sets of items",
                 setting="masks_per_set",
                 fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
+            )
+        if training.get("item_weight_decay") is not None:
+            raise ConfigurationError(
+                "is for the own vectors of items that have features, and this is a table of texts",
+                setting="item_weight_decay",
+                value=training["item_weight_decay"],
+                fix="Leave it out.",
             )
         if trained_weights != "all" and self.is_from_scratch:
             raise ConfigurationError(

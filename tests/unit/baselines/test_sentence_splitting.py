@@ -2,7 +2,7 @@
 
 import torch
 
-from contextual_bert.baselines.sentence_splitting import split_sentences
+from contextual_bert.baselines.sentence_splitting import sentence_ends, split_sentences
 
 END, OTHER_END = 5, 8
 INPUTS = torch.tensor(
@@ -17,3 +17,8 @@ def test_a_run_of_ends_ends_one_sentence() -> None:
     assert found.text.tolist() == [0, 0, 0, 1, 2, 3, 3]
     assert found.place.tolist() == [0, 1, 2, 0, 0, 0, 1]
     assert found.num_sentences.tolist() == [3, 1, 1, 2]
+
+
+def test_tokens_of_several_marks_end_a_sentence() -> None:
+    tokens = ["so", ".", "...", "?!", '."', "!)", "3.5", ".com", '"', "", "...so"]
+    assert sentence_ends(tokens) == [1, 2, 3, 4, 5]

@@ -8,7 +8,7 @@ import torch
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.runs import as_row
 from contextual_bert.runs.registry import check_kind, check_machine, check_read, check_study
-from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert.training import Classification, Recipe, SetCompletion
 
 RECIPE = Recipe(data="days.parquet", task=SetCompletion(items="items"), training={"learning_rate": 0.1})
 
@@ -45,6 +45,16 @@ def test_what_a_baseline_lacks_is_refused_and_left_out_of_comparisons(name: str,
     with pytest.raises(ConfigurationError, match=f"{name}={value} is for what 'bag' does not have. Leave it out"):
         check_kind(replace(recipe, conditioning="bag"))
     assert as_row(recipe, "bag").training == {"learning_rate": 0.1}
+
+
+def test_weights_of_each_label_are_not_weighed_where_grades_share_them() -> None:
+    task = Classification(text="review", label="stars", is_ordinal=True)
+    with pytest.raises(
+        ConfigurationError, match=r"'chim_classifier' weighs .* grades of is_ordinal=True share"
+    ) as caught:
+        check_kind(Recipe(data="days.parquet", task=task, conditioning="chim_classifier"))
+    assert caught.value.location == ("conditioning",)
+    check_kind(Recipe(data="days.parquet", task=task, conditioning="chim_encoder"))
 
 
 def test_the_gaps_of_time_are_left_out_of_a_baseline() -> None:

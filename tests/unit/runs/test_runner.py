@@ -640,7 +640,6 @@ def test_nothing_left_to_evaluate(tiny_recipe: Recipe, tmp_path: Path) -> None:
         ({"torch_compile": True, "torch_compile_mode": "foo"}, "mode=foo"),
         ({"dataloader_drop_last": True, "per_device_train_batch_size": 1000}, "training has [0-9]+ rows"),
         ({"context_learning_rate": 0.1, "new_weights_learning_rate": 0.1}, "starts from a BERT checkpoint"),
-        ({"item_weight_decay": 0.1}, "own vectors of items that have features, and these have none"),
     ],
 )
 def test_settings_that_no_step_can_be_made_with(

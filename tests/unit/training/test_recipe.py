@@ -110,6 +110,15 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"training": {"output_dir": "x"}}, "Give output=... in its place"),
         ({"training": {"bf16": True}}, "Give dtype=... in its place"),
         ({"training": {"masks_per_set": 0}}, "masks_per_set=0"),
+        (
+            {"training": {"item_weight_decay": 0.1}},
+            r"item_weight_decay=0\.1 is for the own vectors of items that have features, and no catalogue has some\. "
+            r"Name the table of the items with catalogue=\.\.\., or leave it out",
+        ),
+        (
+            {"task": Classification(text="a", label="b"), "training": {"item_weight_decay": 0.1}},
+            r"items that have features, and this is a table of texts\. Leave it out",
+        ),
         ({"training": {"learning_rate": float("nan")}}, "learning_rate=nan"),
         ({"model": {"hidden_sise": 3}}, "'hidden_sise'.*Did you mean 'hidden_size'"),
         ({"model": {"vocab_size": 3}}, "vocab_size.* is no field .* that can be set for sets of items"),
