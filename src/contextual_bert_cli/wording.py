@@ -23,12 +23,25 @@ _OTHERS: Mapping[str, str] = {
         name: f"--{name.replace('_', '-')}"
         for name in (
             *("baselines", "basket", "catalogue", "diversity", "guidance", "item", "keep", "max_forward_passes"),
-            *("max_history", "max_new_tokens", "method", "min_history", "min_items", "quantity", "session_gap"),
-            *("targets", "user", "num_beams", "num_samples", "output", "prompt", "ray_address", "reference"),
+            *("budget", "max_history", "max_new_tokens", "method", "min_history", "min_items", "quantity", "repeats"),
+            *(
+                "session_gap",
+                "slot",
+                "targets",
+                "user",
+                "num_beams",
+                "num_samples",
+                "output",
+                "prompt",
+                "ray_address",
+                "reference",
+            ),
             *("resume", "shard_size", "similarity_weight", "temperature", "top_p"),
         )
     },
 }
+# Arguments that are counted from 0, whose options are counted from 1.
+_FROM_ONE = ("slot",)
 
 
 def in_options(text: str) -> str:
@@ -58,11 +71,15 @@ def option_of(name: str, value: object) -> str:
         ('--split-by time', '--time', '--ordinal')
         >>> option_of("exclude", ["age", "sex"]), option_of("hidden_size", 7), option_of("num_customers", 9)
         ('--exclude age,sex', '--model hidden_size=7', 'num_customers=9')
+        >>> option_of("slot", 0)
+        '--slot 1'
         >>> option_of("training", {"weight_decay": 0.1})
         '--set weight_decay=0.1'
     """
     from contextual_bert.errors import NAME, in_python
 
+    if name in _FROM_ONE and isinstance(value, int):
+        value += 1
     option = name if name.startswith("--") else _options().get(name)
     if option is None:
         taken, is_given = _of_settings().get(name), value is not NAME and value is not ...

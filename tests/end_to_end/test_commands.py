@@ -442,9 +442,14 @@ def test_explain_answers_under_the_constraints_of_complete(
     forbidden = command("explain", told_less, *query, "--deny", best[0], "--item", best[0])
     assert forbidden.exit_code == 2
     assert "not permitted by the query" in " ".join(forbidden.stderr.split())
+    assert "or give --repeats" in " ".join(forbidden.stderr.split())
     for more, told in (
         (("--in-stock",), "--in-stock: it needs a catalogue"),
         (("--allow", ","), "--allow names no item"),
+        (
+            (*shop, "--budget-includes-visible"),
+            "--budget-includes-visible: it belongs to --budget, which is not there. Give --budget, or leave it out",
+        ),
         (("--max-price", "dear"), "--max-price"),
         ((*shop, "--where", "size=3"), "--where size=3"),
     ):
@@ -478,7 +483,7 @@ def test_explain_refuses_what_it_would_have_to_invent(command: Any, finished: Pa
     result = command("explain", finished, *query)
     assert result.exit_code == 2
     assert "trained without field_dropout" in result.stderr and "--set field_dropout=0.1" in result.stderr
-    for options, message in ((("--item", "coat"), "Did you mean 'coat-"), (("--slot", 2), "[MASK]")):
+    for options, message in ((("--item", "coat"), "Did you mean 'coat-"), (("--slot", 2), "--slot 2 asks for [MASK]")):
         result = command("explain", told_less, *query, *options)
         assert result.exit_code == 2
         assert message in result.stderr

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from pydantic import create_model
 
 from contextual_bert.context import Vocabulary
-from contextual_bert.errors import ConfigurationError, DataError, Message, QueryError, SchemaError, UnknownNameError
+from contextual_bert.errors import (
+    NAME,
+    ConfigurationError,
+    DataError,
+    Message,
+    QueryError,
+    SchemaError,
+    UnknownNameError,
+)
 from contextual_bert.inference.catalogue import NO_GROUP, Catalogue
 from contextual_bert.inference.query_schema import (
     GUIDANCE,
@@ -251,7 +259,11 @@ def constraint_settings(query: QueryModel) -> dict[str, dict[str, Any]]:
         given = {key: value for key in each.types if (value := getattr(query, key)) is not None}
         if name not in given and name not in each.defaults:
             if given:
-                raise QueryError(f"it belongs to {name}, which is not there", location=(next(iter(given)),))
+                raise QueryError(
+                    Message(f"it belongs to {{{name}}}, which is not there", **{name: NAME}),
+                    location=(next(iter(given)),),
+                    fix=Message(f"Give {{{name}}}, or leave it out.", **{name: ...}),
+                )
             continue
         values = {**each.defaults, **given}
         for key in each.types:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.context import Feature, History, canonical, missing_like
-from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, UnknownNameError
+from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, Message, QueryError, UnknownNameError
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK, Request, encode_contexts, newest_of, read_request
+from contextual_bert.nouns import counted
 from contextual_bert.places import SettingPlace
 
 
@@ -49,7 +50,7 @@ class Question:
         self.names = [vocabulary.value_of(index) for index in self.permitted.tolist()]
         if len(self.names) < 2:
             raise QueryError(
-                f"the query permits {len(self.names)} items, so there is no choice to explain",
+                f"the query permits {counted(len(self.names), 'item')}, so there is no choice to explain",
                 location=(0,),
                 fix="Loosen the constraints.",
             )
@@ -74,7 +75,7 @@ class Question:
                 "is no item that the model knows", place=SettingPlace("item"), value=name, allowed=hint
             )
         problem = "is not permitted by the query: it is in the set already, or a constraint forbids it"
-        error = DataError(problem, value=name, fix="Loosen the constraints, or give repeats.")
+        error = DataError(problem, value=name, fix=Message("Loosen the constraints, or give {repeats}.", repeats=True))
         raise error.at(SettingPlace("item"))
 
     def given_features(self) -> list[Feature]:
