@@ -92,13 +92,13 @@ def calibrate_new_items(
     draws = ClusterBootstrap(codes, num_resamples=num_resamples, seed=seed)
     columns = np.stack([expected, asked, expected - asked], axis=1)
     ranges = ((0.0, 1.0), (0.0, 1.0), (-1.0, 1.0))
-    shares = [
+    share, of_asked, excess = (
         draws.interval(exact_mean(column), replicates, level=level, within=within)
         for column, replicates, within in zip(columns.T, draws.resampled_means(columns).T, ranges, strict=True)
-    ]
+    )
     # The event is an answer that is right when a new item is asked for.
     event = replace(
         scores, num_better=1 - is_new.astype(np.int64), num_tied=np.ones(len(scores), np.int64), confidence=expected
     )
     found = calibrate(event, clusters=codes, draws=draws, num_bins=num_bins, level=level)
-    return NewItemCalibration(*shares, found.error, found.chance_error)
+    return NewItemCalibration(share, of_asked, excess, found.error, found.chance_error)

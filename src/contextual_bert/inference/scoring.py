@@ -207,7 +207,7 @@ def score_new_items(
     rows = collect(scorer, NewItemShares(targets, is_new), **settings)
     shares = rows[rows[:, 0].argsort(), 1]
     index = set_index(dataset, scores.example_id)
-    if hide == "set":
+    if isinstance(targets, _WholeSets):
         return shares[targets.sets.argsort().numpy()[index]]
     width = int(dataset.sizes.max()) + 1
     keys = targets.positions.set_index.numpy() * width + targets.positions.positions.numpy()

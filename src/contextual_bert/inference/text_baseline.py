@@ -127,7 +127,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         "layout": config.layout,
         "conditioning": config.conditioning,
     }
-    reader = {**shared, "reserved_ids": tokenizer.all_special_ids}
+    reader: dict[str, Any] = {**shared, "reserved_ids": tokenizer.all_special_ids}
     kind = config.name.removesuffix("_context")
     if config.has_tags and kind in ("cnn", "ngrams", "rnn", "upnn", *_POOLINGS, *_WEIGHED):
         raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
@@ -145,11 +145,12 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     elif kind == "upnn":
         model = UPNN(word_pieces(tokenizer), **reader)
     elif kind in _WEIGHED:
-        own = {name: value for name, value in reader.items() if name != "conditioning"}
-        model = CHIM(len(tokenizer), **own, weighed=_WEIGHED[kind])
+        del reader["conditioning"]
+        model = CHIM(len(tokenizer), **reader, weighed=_WEIGHED[kind])
     elif kind in _POOLINGS:
-        own = {**reader, "conditioning": "none"} if _POOLINGS[kind] in ("context", "features") else reader
-        model = HierarchicalLSTM(word_pieces(tokenizer), **own, pooling=_POOLINGS[kind])
+        reads_context = _POOLINGS[kind] in ("context", "features")  # in its attention
+        reader["conditioning"] = "none" if reads_context else config.conditioning
+        model = HierarchicalLSTM(word_pieces(tokenizer), **reader, pooling=_POOLINGS[kind])
     elif kind == "hmm":
         model = HiddenMarkovTagger(len(tokenizer), num_labels=len(config.labels))
     elif kind == "rnn":
