@@ -146,13 +146,16 @@ def _check_best_epoch(recipe: Recipe) -> None:
     asked = {"patience": recipe.patience, BEST_METRIC: recipe.training.get(BEST_METRIC)}
     for name, value in asked.items():
         if value is not None and not recipe.has_validation:
+            gives = recipe.preset_settings or {}
+            # Of what a preset gave, its own name is what somebody typed.
+            blamed = "preset" if name in {**gives, **gives.get("training", {})} else name
             raise ConfigurationError(
                 Message("chooses an epoch by the validation part, and {validation} leaves none", validation=0),
-                setting=name,
-                value=value,
+                setting=blamed,
+                value=recipe.preset if blamed == "preset" else value,
                 fix=Message(
-                    "Give {validation} a share above 0, or leave {name} out.".replace("name", name),
-                    **{"validation": NAME, name: NAME},
+                    f"Give {{validation}} a share above 0, or leave {{{blamed}}} out.",
+                    **{"validation": NAME, blamed: NAME},
                 ),
             )
     metric = asked[BEST_METRIC]

@@ -162,6 +162,16 @@ def test_what_contradicts_it_is_refused(changes: dict[str, Any], message: str) -
         Recipe(**arguments)
 
 
+def test_what_it_gave_is_not_blamed_on_who_gave_nothing() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"preset='ma-bert' chooses an epoch .*, or leave preset out"
+    ) as caught:
+        Recipe(data="reviews.csv", task=LABELS, preset="ma-bert", validation=0)
+    assert caught.value.location == ("preset",)
+    with pytest.raises(ConfigurationError, match=r"patience=5 chooses an epoch .*, or leave patience out"):
+        Recipe(data="reviews.csv", task=LABELS, preset="ma-bert", validation=0, patience=5)
+
+
 def test_pairs_are_not_cut_in_the_middle() -> None:
     pairs = replace(LABELS, pair="product")
     message = r"truncation='head_tail' is for single texts, and pair='product' names second.*Give truncation='head'"
