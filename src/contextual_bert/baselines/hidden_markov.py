@@ -5,20 +5,46 @@ stands for all. It knows no context. Paper: Rabiner (1989), "A Tutorial on Hidde
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.bag import IGNORED_LABEL
 from contextual_bert.baselines.crf import LinearChainCRF
 from contextual_bert.baselines.label_model import LabelModel
-from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 
 PRIOR_COUNTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # tried on validation, of words and of labels
 USUAL_COUNTS = (0.1, 1.0)  # of a word, of a label, where no validation part can choose them
-ROWS_AT_ONCE = 256
+TEXTS_AT_ONCE = 256
+
+
+class TaggedWords(NamedTuple):
+    """Words with labels, text after text.
+
+    Shapes:
+        words, labels, texts (n,): ids, numbers of labels, and of the text of each word, which rise.
+    """
+
+    words: Tensor
+    labels: Tensor
+    texts: Tensor
+
+    def padded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return words, labels and which of them are there, a row a text: (texts, longest) each.
+
+        Example:
+            >>> words = TaggedWords(torch.tensor([3, 4, 3]), torch.tensor([0, 1, 0]), torch.tensor([5, 5, 9]))
+            >>> words.padded()[0].tolist(), words.padded()[2].tolist()
+            ([[3, 4], [3, 0]], [[True, True], [True, False]])
+        """
+        _, rows, sizes = self.texts.unique_consecutive(return_inverse=True, return_counts=True)
+        places = torch.arange(len(rows)) - (sizes.cumsum(dim=0) - sizes)[rows]
+        is_there = torch.arange(int(sizes.max())) < sizes[:, None]
+        grids = [torch.zeros(is_there.shape, dtype=torch.long) for _ in range(2)]
+        for grid, values in zip(grids, (self.words, self.labels), strict=True):
+            grid[rows, places] = values
+        return grids[0], grids[1], is_there
 
 
 class HiddenMarkovTagger(LabelModel):
@@ -46,9 +72,9 @@ class HiddenMarkovTagger(LabelModel):
         Its chain is a ``LinearChainCRF`` whose weights are logarithms of counted shares. ``BiLSTMTagger`` learns them.
 
     Example:
-        >>> data = SequenceDataset([3, 4, 3], [0, 2, 3], context={}, labels=torch.tensor([0, 1, 0]))
+        >>> words = TaggedWords(torch.tensor([3, 4, 3]), torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1]))
         >>> tagger = HiddenMarkovTagger(5, num_labels=2)
-        >>> tagger.fit(data)
+        >>> tagger.fit(words)
         {'word_prior_count': 0.1, 'label_prior_count': 1.0}
         >>> tagger.crf.decode(tagger(torch.tensor([[3, 4]]))["logits"], torch.tensor([[True, True]]))
         tensor([[0, 1]])
@@ -67,7 +93,7 @@ class HiddenMarkovTagger(LabelModel):
         return -self.crf(logits, labels).sum()
 
     @torch.no_grad()
-    def fit(self, training: SequenceDataset, validation: SequenceDataset | None = None) -> dict[str, Any]:
+    def fit(self, training: TaggedWords, validation: TaggedWords | None = None) -> dict[str, Any]:
         """Count, and choose the prior counts by the loss of each label in the validation part.
 
         Raises:
@@ -75,22 +101,20 @@ class HiddenMarkovTagger(LabelModel):
         """
         counts = self._counts(training)
         best = USUAL_COUNTS
-        if validation is not None and bool((_labels_of(validation) != IGNORED_LABEL).any()):
+        if validation is not None and len(validation.labels):
             for place in (0, 1):
                 tried = [(each, best[1]) if place == 0 else (best[0], each) for each in PRIOR_COUNTS]
                 best = min(tried, key=lambda priors: self._loss(counts, priors, validation))
         self._fill(counts, best)
         return {"word_prior_count": best[0], "label_prior_count": best[1]}
 
-    def _counts(self, dataset: SequenceDataset) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _counts(self, tagged: TaggedWords) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return how often labels write words, come first, follow each other (before, behind) and come last."""
         vocab_size, num_labels = self.emissions.weight.shape
-        is_asked = _labels_of(dataset) != IGNORED_LABEL
-        words, labels = dataset.input_ids[is_asked], _labels_of(dataset)[is_asked]
+        words, labels, texts = tagged
         if not len(labels):
             raise ConfigurationError("No word of the training part has a label", fix="Give words with labels.")
-        rows = torch.repeat_interleave(torch.from_numpy(dataset.sizes))[is_asked]
-        is_same = rows[1:] == rows[:-1]
+        is_same = texts[1:] == texts[:-1]
         is_first = torch.cat([torch.tensor([True]), ~is_same])
         is_last = torch.cat([~is_same, torch.tensor([True])])
         pairs = (labels[:-1] * num_labels + labels[1:])[is_same]
@@ -115,21 +139,14 @@ class HiddenMarkovTagger(LabelModel):
         self.crf.end.copy_(following[:, -1].log())
 
     def _loss(
-        self, counts: tuple[Tensor, Tensor, Tensor, Tensor], priors: tuple[float, float], dataset: SequenceDataset
+        self, counts: tuple[Tensor, Tensor, Tensor, Tensor], priors: tuple[float, float], tagged: TaggedWords
     ) -> float:
         """Return the mean loss of a label, whatever the others are, with these prior counts."""
         self._fill(counts, priors)
-        total, number = 0.0, 0
-        for rows in dataset.by_length().split(ROWS_AT_ONCE):
-            batch = dataset.__getitems__(rows).inputs()
-            labels, is_asked = batch["labels"], batch["labels"] != IGNORED_LABEL
-            found = self.crf.marginals(self.emissions(batch["input_ids"]), is_asked)
-            true = found.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)
-            total, number = total - float(true[is_asked].double().sum()), number + int(is_asked.sum())
-        return total / number
-
-
-def _labels_of(dataset: SequenceDataset) -> Tensor:
-    labels = dataset.labels
-    assert labels is not None
-    return labels
+        total = 0.0
+        grids = (grid.split(TEXTS_AT_ONCE) for grid in tagged.padded())
+        for words, labels, is_there in zip(*grids, strict=True):
+            found = self.crf.marginals(self.emissions(words), is_there)
+            true = found.gather(2, labels.unsqueeze(2)).squeeze(2)
+            total -= float(true[is_there].double().sum())
+        return total / len(tagged.labels)

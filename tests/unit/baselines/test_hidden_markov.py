@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from contextual_bert.baselines import HiddenMarkovTagger
-from contextual_bert.data import SequenceDataset
+from contextual_bert.baselines.hidden_markov import TaggedWords
 from contextual_bert.errors import ConfigurationError
 
 # Token 1 stands for [CLS]: it has no label, and the chain does not pass it.
@@ -21,9 +21,14 @@ TEXTS = [
 VOCABULARY, LABELS = 7, 3
 
 
-def dataset_of(texts: list[tuple[list[int], list[int]]]) -> SequenceDataset:
-    ids, labels = (torch.tensor([each for text in texts for each in text[place]]) for place in (0, 1))
-    return SequenceDataset(ids, np.cumsum([0, *(len(text[0]) for text in texts)]), context={}, labels=labels)
+def tagged(texts: list[tuple[list[int], list[int]]]) -> TaggedWords:
+    rows = [
+        (word, label, row)
+        for row, (words, labels) in enumerate(texts)
+        for word, label in zip(words, labels, strict=True)
+        if label >= 0
+    ]
+    return TaggedWords(*torch.tensor(rows).reshape(-1, 3).unbind(dim=1))
 
 
 def joint(words: list[int], labels: tuple[int, ...], *, of_word: float, of_label: float) -> float:
@@ -46,7 +51,7 @@ def joint(words: list[int], labels: tuple[int, ...], *, of_word: float, of_label
 
 def test_its_marginals_and_best_sequences_are_those_of_all_sequences() -> None:
     tagger = HiddenMarkovTagger(VOCABULARY, num_labels=LABELS)
-    settings = tagger.fit(dataset_of(TEXTS))
+    settings = tagger.fit(tagged(TEXTS))
     assert settings == {"word_prior_count": 0.1, "label_prior_count": 1.0}
     words = [3, 6, 5]  # 6 is in no text of training
     every = {
@@ -76,20 +81,20 @@ def test_prior_counts_are_chosen_on_validation() -> None:
             made.append(((3 + (labels + draw.integers(2, size=4)) % LABELS).tolist(), labels.tolist()))
         return made
 
-    training, validation, test = (dataset_of(texts(number)) for number in (300, 100, 100))
+    training, validation, test = (tagged(texts(number)) for number in (300, 100, 100))
     tagger = HiddenMarkovTagger(VOCABULARY, num_labels=LABELS)
     chosen = tagger.fit(training, validation)
     assert chosen["label_prior_count"] < 1  # what never follows is hardly expected
-    batch = test.__getitems__(torch.arange(100)).inputs()
-    predicted = tagger.crf.decode(tagger(batch["input_ids"])["logits"], batch["labels"] >= 0)
+    words, labels, is_there = test.padded()
+    predicted = tagger.crf.decode(tagger(words)["logits"], is_there)
     # A word has two labels that are as likely; two words of four leave one sequence of three in most texts.
-    assert float((predicted == batch["labels"]).float().mean()) > 0.85
-    alone = tagger.emissions(batch["input_ids"]).argmax(dim=2)
-    assert float((alone == batch["labels"]).float().mean()) < 0.7
+    assert float((predicted == labels).float().mean()) > 0.85
+    alone = tagger.emissions(words).argmax(dim=2)
+    assert float((alone == labels).float().mean()) < 0.7
 
 
 def test_without_a_label_there_is_nothing_to_count() -> None:
     with pytest.raises(ConfigurationError, match="No word of the training part has a label"):
-        HiddenMarkovTagger(VOCABULARY, num_labels=2).fit(dataset_of([([3, 4], [-100, -100])]))
+        HiddenMarkovTagger(VOCABULARY, num_labels=2).fit(tagged([([3, 4], [-100, -100])]))
     with pytest.raises(ConfigurationError, match="num_labels=1"):
         HiddenMarkovTagger(VOCABULARY, num_labels=1)

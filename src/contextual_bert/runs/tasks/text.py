@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
 from contextual_bert.arrow_types import is_list
-from contextual_bert.baselines import HiddenMarkovTagger
 from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.baselines.names import (
     BERTLESS_BASELINES,
@@ -479,9 +478,7 @@ class TextModelTask(TextData, Task):
         return ContextualBertTrainer(model, arguments, objective=objective, **settings)
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
-        """Solve a logistic regression, count shares or chains; None for a model that is to be trained."""
-        if isinstance(model, HiddenMarkovTagger):
-            return model.fit(self.datasets["train"], self.datasets.get("validation"))
+        """Solve a logistic regression, count shares; None for a model that is to be trained."""
         return model.fit(self) if isinstance(model, LogisticBaseline) else super().fit(recipe, model)
 
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
