@@ -196,12 +196,15 @@ def check_possible(recipe: Recipe, ready: PreparedData) -> None:
 def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
     """Raise ConfigurationError where a method or baseline needs a context and the schema has no feature for one."""
     if has_context(recipe) and (schema is None or not schema.features):
+        other = Message("Take {conditioning} or a baseline without context.", conditioning="none")
         raise ConfigurationError(
             f"needs a context, and no column of {recipe.data} became a feature of one: contextual-bert "
             "inspect says why",
             setting="conditioning",
             value=recipe.conditioning,
-            fix=Message("Take {conditioning} or a baseline without context.", conditioning="none"),
+            fix=other
+            if recipe.preset is None
+            else Message("Give a table with one, or leave {preset} out.", preset=...),
         )
     forms = [feature.form for feature in schema.layout] if schema is not None else []
     learned = recipe.set_task.history_baskets if recipe.task.has_items else None

@@ -12,6 +12,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import TextPipeline
 from contextual_bert.conditioning.multi_attribute import PAPER_RANGE, MultiAttributeAttention
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import prepare, run
 from contextual_bert.runs.model_factory import arguments_of
 from contextual_bert.runs.run_directory import last_checkpoint, trainer_state
@@ -147,3 +148,9 @@ def test_it_trains_stops_early_and_comes_back(recipe: Recipe, tmp_path: Path) ->
     assert isinstance(block.intermediate.intermediate_act_fn, nn.ReLU)
     answer = loaded({"text": "word1 word2", "context": {"user": "user3", "product": "product1"}})
     assert answer["label"] in {"1", "2", "3", "4", "5"}
+
+
+def test_a_table_without_a_context_is_not_told_to_take_another_method(recipe: Recipe, tmp_path: Path) -> None:
+    without = replace(recipe, exclude=("user", "product"))
+    with pytest.raises(ConfigurationError, match=r"needs a context.*Give a table with one, or leave preset=\.\.\. out"):
+        prepare(without).check(without)
