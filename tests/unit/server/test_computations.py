@@ -128,7 +128,7 @@ def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline
             "/where/colour",
             "the catalogue has no attribute 'colour'",
         ),
-        (f"{EXPLAIN}?", {"items": [], "allow": ["hat"]}, "", "permits 1 items"),
+        (f"{EXPLAIN}?", {"items": [], "allow": ["hat"]}, "", "permits 1 item"),
         (f"{JOINTLY}?num_completions=21&", QUERY, "num_completions", "20 or less"),
         *(
             (f"{JOINTLY}?num_completions={text}&", QUERY, "num_completions", "Give a whole number, as 1 or 20")
