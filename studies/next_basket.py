@@ -6,12 +6,14 @@ products. The published baskets are in no order. The next baskets that the bench
 
     python -m studies.next_basket PATH/next_basket.parquet
     python -m studies.next_basket PATH/next_basket.parquet --rows gp_top_freq,tifu_knn --output counted
+    python -m studies.next_basket PATH/next_basket.parquet --exclude age_group,area --output history-alone
 
 A run that is complete is not run again, an interrupted one goes on; --report-only reports on those that are complete.
 """
 
 import argparse
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -73,8 +75,8 @@ def _named(basket: list[int]) -> list[str]:
     return [f"product {number}" for number in sorted({*basket})]
 
 
-def prepare_baskets(data: Path, folder: Path) -> SetCompletionTask:
-    """Write the sets to a folder, and read them."""
+def prepare_baskets(data: Path, folder: Path, *, exclude: Sequence[str] = ()) -> SetCompletionTask:
+    """Write the sets to a folder, and read them, without the columns that are left out."""
     path = folder / "sets.parquet"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,6 +89,7 @@ def prepare_baskets(data: Path, folder: Path) -> SetCompletionTask:
         conditioning=METHOD,
         model=MODEL,
         training=TRAINING,
+        exclude=tuple(exclude),
     )
     return cast(SetCompletionTask, prepare(recipe))
 
@@ -121,6 +124,7 @@ def main() -> None:
     """Train what is missing, write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="next_basket.parquet")
+    parser.add_argument("--exclude", default="", help="columns that are not read, separated by commas")
     parser.add_argument("--rows", help="separated by commas; all of them if left out")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of runs and report")
@@ -130,7 +134,8 @@ def main() -> None:
     arguments = parser.parse_args()
     names = arguments.rows.split(",") if arguments.rows else []
     check_kept_report(arguments.output, names)
-    ready = prepare_baskets(arguments.data, arguments.output / "runs")
+    excluded = [name for name in arguments.exclude.split(",") if name]
+    ready = prepare_baskets(arguments.data, arguments.output / "runs", exclude=excluded)
     print(*ready.lines(), sep="\n")
     every = rows_of(ready.recipe)
     rows = named_rows(every, names or [*every])
