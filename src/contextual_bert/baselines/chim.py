@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines.bilstm import states_of
-from contextual_bert.baselines.label_model import LabelModel, TextHead, in_front
+from contextual_bert.baselines.label_model import TextHead, WordReader, in_front
 from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError, check_choice
 
@@ -132,7 +132,7 @@ class WeighedLSTM(nn.Module):
         return torch.stack(found[::-1] if self.is_backward else found, dim=1)
 
 
-class CHIM(LabelModel):
+class CHIM(WordReader):
     """A text's label from the states of an LSTM in both directions, with the context in the weights of one layer.
 
     Formula:
@@ -164,8 +164,6 @@ class CHIM(LabelModel):
         torch.Size([2, 2])
     """
 
-    reserved_ids: Tensor
-
     def __init__(
         self,
         vocab_size: int,
@@ -177,12 +175,10 @@ class CHIM(LabelModel):
         hidden_size: int = 128,
         dropout: float = 0.3,
     ) -> None:
-        super().__init__()
+        super().__init__(reserved_ids)
         check_choice("weighed", weighed, get_args(WeighedLayer))
         if not layout:
             raise ConfigurationError("A layer that the context weighs needs features in layout=...")
-        reserved = torch.tensor(sorted(set(reserved_ids)), dtype=torch.int64)
-        self.register_buffer("reserved_ids", reserved, persistent=False)
         self.context_encoder = ContextEncoder(layout)
         size, width = self.context_encoder.context_size, 2 * hidden_size
         self.embeddings = nn.Embedding(vocab_size, hidden_size)
@@ -206,7 +202,7 @@ class CHIM(LabelModel):
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         given = context or self.context_encoder.missing(len(input_ids), device=input_ids.device)
         vector = self.context_encoder(given).vector
-        places, lengths = in_front(is_real & ~torch.isin(input_ids, self.reserved_ids))
+        places, lengths = in_front(self.read_positions(input_ids, is_real))
         words = self.words(self.dropout(self.embeddings(input_ids.gather(1, places))), vector)
         words = self.dropout(words.tanh())
         if self.recurrence is not None:

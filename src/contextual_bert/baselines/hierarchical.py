@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from contextual_bert.baselines.bilstm import states_of
 from contextual_bert.baselines.label_model import (
-    LabelModel,
     TextHead,
+    WordReader,
+    id_buffer,
     mean_over_labels,
     real_positions,
     summed_loss,
@@ -106,7 +107,7 @@ class Hierarchy(nn.Module):
         return self.sentence_pooling(states, sentences.num_sentences, context)
 
 
-class HierarchicalLSTM(LabelModel):
+class HierarchicalLSTM(WordReader):
     """A text's label from its sentences, and theirs from their words, with the context in the attention or without.
 
     Formula:
@@ -141,7 +142,6 @@ class HierarchicalLSTM(LabelModel):
         torch.Size([1, 2])
     """
 
-    reserved_ids: Tensor
     sentence_ends: Tensor
 
     def __init__(
@@ -156,7 +156,7 @@ class HierarchicalLSTM(LabelModel):
         hidden_size: int = 128,
         dropout: float = 0.3,
     ) -> None:
-        super().__init__()
+        super().__init__(reserved_ids)
         reads_context = pooling in ("context", "features")
         if reads_context and not layout:
             raise ConfigurationError(
@@ -169,8 +169,7 @@ class HierarchicalLSTM(LabelModel):
                 value=conditioning,
                 fix="Leave it out.",
             )
-        for name, ids in (("reserved_ids", reserved_ids), ("sentence_ends", sentence_ends(vocabulary))):
-            self.register_buffer(name, torch.tensor(sorted(set(ids)), dtype=torch.int64), persistent=False)
+        self.register_buffer("sentence_ends", id_buffer(sentence_ends(vocabulary)), persistent=False)
         self.pooling = pooling
         self.context_encoder = ContextEncoder(layout) if reads_context else None
         self.embeddings = nn.Embedding(len(vocabulary), hidden_size)
@@ -190,8 +189,7 @@ class HierarchicalLSTM(LabelModel):
 
     def text_vectors(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> list[Tensor]:
         """(batch, 2 hidden) of each hierarchy; ``context=None`` is a context of which every feature is missing."""
-        is_read = is_real & ~torch.isin(input_ids, self.reserved_ids)
-        sentences = split_sentences(input_ids, is_read, self.sentence_ends)
+        sentences = split_sentences(input_ids, self.read_positions(input_ids, is_real), self.sentence_ends)
         embedded = self.dropout(self.embeddings(sentences.words))
         vectors: Sequence[Tensor | None] = [None]
         if self.context_encoder is not None:
@@ -199,9 +197,6 @@ class HierarchicalLSTM(LabelModel):
             found = self.context_encoder(given)
             vectors = found.features if self.pooling == "features" else [found.vector]
         return [each(embedded, sentences, vector) for each, vector in zip(self.hierarchies, vectors, strict=True)]
-
-    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        return self.head(torch.cat(self.text_vectors(input_ids, is_real, context), dim=1), context)
 
     def forward(
         self,

@@ -141,7 +141,42 @@ class LabelModel(nn.Module):
         return {"loss": loss, "logits": logits}
 
 
-class TextClassifier(LabelModel):
+class WordReader(LabelModel):
+    """Base class of models that read the tokens of a text but reserved ones, such as [PAD], [CLS] and [SEP].
+
+    Args:
+        reserved_ids: ids that are not read.
+
+    Relation to its siblings:
+        ``TextClassifier`` is the one whose text becomes a vector without the context.
+
+    Example:
+        >>> WordReader([0]).read_positions(torch.tensor([[3, 0]]), torch.tensor([[True, True]])).tolist()
+        [[True, False]]
+    """
+
+    reserved_ids: Tensor
+
+    def __init__(self, reserved_ids: Sequence[int]) -> None:
+        super().__init__()
+        self.register_buffer("reserved_ids", id_buffer(reserved_ids), persistent=False)
+
+    def read_positions(self, input_ids: Tensor, is_real: Tensor) -> Tensor:
+        """(batch, length): where a token is read."""
+        return is_real & ~torch.isin(input_ids, self.reserved_ids)
+
+
+def id_buffer(ids: Sequence[int]) -> Tensor:
+    """Return ids as a tensor, each once, sorted.
+
+    Example:
+        >>> id_buffer([2, 1, 2])
+        tensor([1, 2])
+    """
+    return torch.tensor(sorted(set(ids)), dtype=torch.int64)
+
+
+class TextClassifier(WordReader):
     """A label or a number for a text; how the text becomes a vector is its subclass's affair: ``text_vectors``.
 
     Shapes:
@@ -170,8 +205,6 @@ class TextClassifier(LabelModel):
         torch.Size([1, 2])
     """
 
-    reserved_ids: Tensor
-
     def __init__(
         self,
         hidden_size: int,
@@ -182,9 +215,7 @@ class TextClassifier(LabelModel):
         reserved_ids: Sequence[int],
         dropout: float,
     ) -> None:
-        super().__init__()
-        reserved = torch.tensor(sorted(set(reserved_ids)), dtype=torch.int64)
-        self.register_buffer("reserved_ids", reserved, persistent=False)
+        super().__init__(reserved_ids)
         self.head = TextHead(
             hidden_size, num_labels=num_labels, layout=layout, conditioning=conditioning, dropout=dropout
         )
@@ -194,8 +225,7 @@ class TextClassifier(LabelModel):
         raise NotImplementedError
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        is_read = is_real & ~torch.isin(input_ids, self.reserved_ids)
-        return self.head(self.text_vectors(input_ids, is_read), context)
+        return self.head(self.text_vectors(input_ids, self.read_positions(input_ids, is_real)), context)
 
 
 def real_positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:

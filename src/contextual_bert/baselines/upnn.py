@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from contextual_bert.baselines.label_model import LabelModel, TextHead
+from contextual_bert.baselines.label_model import TextHead, WordReader, id_buffer
 from contextual_bert.baselines.sentence_splitting import Sentences, sentence_ends, split_sentences
 from contextual_bert.context import FeatureLayout
 
@@ -53,7 +53,7 @@ class WordMatrix(nn.Module):
         return (scaled + words @ right.transpose(1, 2) @ left).tanh()
 
 
-class UPNN(LabelModel):
+class UPNN(WordReader):
     """A text's label from the mean of its sentences, each read by filters over one, two and three words.
 
     Formula:
@@ -87,7 +87,6 @@ class UPNN(LabelModel):
         torch.Size([1, 2])
     """
 
-    reserved_ids: Tensor
     sentence_ends: Tensor
 
     def __init__(
@@ -101,9 +100,8 @@ class UPNN(LabelModel):
         hidden_size: int = 128,
         dropout: float = 0.3,
     ) -> None:
-        super().__init__()
-        for name, ids in (("reserved_ids", reserved_ids), ("sentence_ends", sentence_ends(vocabulary))):
-            self.register_buffer(name, torch.tensor(sorted(set(ids)), dtype=torch.int64), persistent=False)
+        super().__init__(reserved_ids)
+        self.register_buffer("sentence_ends", id_buffer(sentence_ends(vocabulary)), persistent=False)
         self.head = TextHead(
             hidden_size, num_labels=num_labels, layout=layout, conditioning=conditioning, dropout=dropout
         )
@@ -115,7 +113,7 @@ class UPNN(LabelModel):
         self.filters = nn.ModuleList(nn.Conv1d(width, hidden_size, each) for each in FILTER_WIDTHS)
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        sentences = split_sentences(input_ids, is_real & ~torch.isin(input_ids, self.reserved_ids), self.sentence_ends)
+        sentences = split_sentences(input_ids, self.read_positions(input_ids, is_real), self.sentence_ends)
         words = self.dropout(self.embeddings(sentences.words))
         encoder = self.head.context_encoder
         if encoder is not None:

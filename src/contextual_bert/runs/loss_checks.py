@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from contextual_bert.baselines.names import FITTED_BASELINES, POPULARITY
@@ -53,12 +54,10 @@ def with_shares(
     counted = ready.share_losses(part, scored, softmax_over=_softmax_over(model))
     if counted is None:
         return report
-    customers, scores = ready.customers(part), scored
-    clusters = customers[set_index(ready.datasets[part], scores.example_id)] if customers is not None else None
     gap = compare_with_shares(
-        -scores.log_probability,
+        -scored.log_probability,
         counted,
-        clusters if clusters is not None else scores.example_id,
+        _clusters(ready, ready.datasets[part], scored, part=part),
         shares=ready.name_of_shares,
         part=part,
         advice=advice_of(arguments) if recipe.conditioning not in FITTED_BASELINES else "",
@@ -108,17 +107,23 @@ def with_new_item_calibration(
     found = ready.new_item_shares(model, dataset, scored, **settings)
     if found is None:
         return report
-    customers, own = ready.customers(part), report.settings
+    own = report.settings
     measured = calibrate_new_items(
         scored,
         *found,
-        clusters=customers[set_index(dataset, scored.example_id)] if customers is not None else scored.example_id,
+        clusters=_clusters(ready, dataset, scored, part=part),
         num_bins=own.num_bins,
         num_resamples=own.num_resamples,
         seed=own.seed,
         level=own.level,
     )
     return replace(report, new_items=measured)
+
+
+def _clusters(ready: Task, dataset: SequenceDataset, scored: Scores, *, part: str) -> NDArray[Any]:
+    """Return the customer of each scored row, or its set or text where no column names customers."""
+    customers = ready.customers(part)
+    return customers[set_index(dataset, scored.example_id)] if customers is not None else scored.example_id
 
 
 def with_membership(
