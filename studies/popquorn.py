@@ -21,6 +21,7 @@ from studies.text_grid import (
     LABEL_BASELINES,
     METHODS,
     REVIEW_BASELINES,
+    SEGMENTED,
     SHUFFLED,
     RowSettings,
     with_one_new_block,
@@ -45,7 +46,7 @@ ROWS: dict[str, RowSettings] = {
 SIZES = {
     "small": TextSize(
         seeds={
-            **dict.fromkeys((*MAIN, CONTEXT_AS_TEXT, *POPULARITY, "bilstm_context", *REVIEW_BASELINES), 3),
+            **dict.fromkeys((*MAIN, CONTEXT_AS_TEXT, *POPULARITY, "bilstm_context", *REVIEW_BASELINES, *SEGMENTED), 3),
             **dict.fromkeys((*CONTROLS, *LOGISTIC), 1),
         },
         training=TRAINING,

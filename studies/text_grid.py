@@ -28,6 +28,9 @@ LORA = ("none", "global_state_update")
 LORA_RATE = 10  # times that of a checkpoint's own weights
 # What of MA-BERT's gain is its new blocks alone, and what is not its context: the same without it, or with others'.
 NEW_BLOCKS, SHUFFLED = "none_new_blocks", "multi_attribute_shuffled"
+# A text in segments, and a Transformer over their vectors; `small` reads 64 tokens of a text.
+SEGMENTED = {"tobert": "none", "tobert_context": "global_state_update"}
+SHORT_SEGMENT = 32
 NUM_NEW_BLOCKS = 6  # as in MA-BERT, unless a row's settings say otherwise
 # Rows with new blocks on top of a checkpoint.
 WITH_NEW_BLOCKS = ("multi_attribute", SHUFFLED, NEW_BLOCKS, ATTENTION_BIAS, "bert_concat_word")
@@ -88,6 +91,11 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
             replace(base, conditioning=name, training=on_frozen, model={}, is_control=True)
             for name in ("bert_concat_word", "bert_concat_text")
             if name in base.task.baselines
+        ),
+        *(
+            replace(as_row(base, method), name=name, model={**base.model, "segment_length": SHORT_SEGMENT})
+            for name, method in SEGMENTED.items()
+            if base.task.kind == "classification"
         ),
         as_row(base, CONTEXT_AS_TEXT),
         *(

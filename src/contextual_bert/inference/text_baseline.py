@@ -90,6 +90,7 @@ class TextBaselineConfig:
     has_position_embeddings: ClassVar[bool] = False
     max_position_embeddings: ClassVar[int] = 0
     num_separators: ClassVar[int] = 1
+    segment_length: ClassVar[None] = None
 
     @property
     def id2label(self) -> dict[int, str]:

@@ -31,6 +31,8 @@ SIZES = (
     "max_position_embeddings",
     "embedding_size",
     "num_separators",
+    "segment_length",
+    "num_segment_layers",
 )
 # No such model was ever trained. What is larger is a slip, or damage, and would be built for hours.
 LARGEST = {
@@ -44,6 +46,7 @@ LARGEST = {
     "num_extra_layers": 1_000,
     "embedding_size": 1_000_000,
     "num_separators": 10,
+    "num_segment_layers": 1_000,
 }
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 
@@ -91,6 +94,10 @@ class ContextualBertConfig(BertConfig):
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
             the first position; "first", that position of the last block as it is, as in MA-BERT's paper; "mean", the
             mean of the last block over the text, as in sentence-transformers.
+        segment_length: for sequence classification, most tokens of a segment, [CLS] and [SEP] included, where a text
+            that may be longer than the positions is read in segments; None: texts are read whole.
+        segment_overlap: how many tokens of a segment begin the next one.
+        num_segment_layers: blocks over the vectors of the segments.
         context_dropout: how often the whole context was left out while this model was trained last; the trainers set
             it.
         field_dropout: how often each single field was; likewise.
@@ -132,6 +139,9 @@ class ContextualBertConfig(BertConfig):
     num_extra_layers: int = 0
     is_ordinal: bool = False
     classifier_pooling: str = "cls"
+    segment_length: int | None = None
+    segment_overlap: int = 0
+    num_segment_layers: int = 2
     context_dropout: float = 0.0
     field_dropout: float = 0.0
     rarely_missing: list[str] | tuple[str, ...] | None = None
@@ -237,6 +247,7 @@ class ContextualBertConfig(BertConfig):
                 setting="has_context_as_text",
                 value=True,
             )
+        self._check_segments()
         self._check_blocks()
         if self.hidden_size % self.num_attention_heads:
             raise ConfigurationError(
@@ -254,6 +265,34 @@ class ContextualBertConfig(BertConfig):
         if self.is_decoder or self.add_cross_attention:
             raise ConfigurationError(
                 "A masked model reads in both directions", fix="Leave is_decoder and add_cross_attention False."
+            )
+
+    def _check_segments(self) -> None:
+        length, overlap = self.segment_length, self.segment_overlap
+        if length is None:
+            return
+        most = self.max_position_embeddings if self.has_position_embeddings else length
+        if not 3 <= length <= most:
+            raise ConfigurationError(
+                "is not allowed: a segment has [CLS], [SEP] and something between them",
+                setting="segment_length",
+                value=length,
+                fix=f"Give a whole number from 3 to {max(3, most):,}, the positions of the model.",
+            )
+        if not 0 <= overlap < length - 2:
+            raise ConfigurationError(
+                f"is not allowed: of {length} tokens {length - 2} are between [CLS] and [SEP], and each segment has to "
+                "show a new one",
+                setting="segment_overlap",
+                value=overlap,
+                fix=f"Give a whole number from 0 to {length - 3}.",
+            )
+        if self.has_context_as_text:
+            raise ConfigurationError(
+                "is for a context that a method reads, and here it is words before the text",
+                setting="segment_length",
+                value=length,
+                fix="Leave it out.",
             )
 
     def _check_blocks(self) -> None:

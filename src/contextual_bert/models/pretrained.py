@@ -31,6 +31,7 @@ from contextual_bert.models.checkpoint_files import (
     weights_read,
 )
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.truncation import SEGMENT_FIELDS
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import PathPlace
 
@@ -40,7 +41,7 @@ OUTPUT_MATRIX = "cls.predictions.decoder.weight"
 # Of a model of this package that is a plain one itself.
 OWN_FIELDS = ("embedding_size", "pooler_act", "backbone", "backbone_settings")
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
-HEAD_FIELDS = ("is_ordinal", "classifier_pooling")
+HEAD_FIELDS = ("is_ordinal", "classifier_pooling", *SEGMENT_FIELDS)
 DROPOUTS = ("context_dropout", "field_dropout")
 
 

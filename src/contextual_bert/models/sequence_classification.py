@@ -17,6 +17,8 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
+from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.document_segments import SegmentTransformer, cut_into_segments, read_in_parts
 from contextual_bert.models.label_heads import OrdinalClassifier, start_at_shares
 from contextual_bert.models.masked_lm import IGNORED_LABEL
 from contextual_bert.models.modeling_contextual_bert import (
@@ -24,6 +26,7 @@ from contextual_bert.models.modeling_contextual_bert import (
     ContextualBertModelOutput,
     ContextualBertPreTrainedModel,
 )
+from contextual_bert.models.truncation import SEGMENT_FIELDS
 
 
 @dataclass
@@ -69,13 +72,16 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             ``is_ordinal`` where the labels are grades 0, 1, 2, ... of one scale; ``classifier_pooling``.
 
     Raises:
-        ConfigurationError: ``is_ordinal`` with less than two labels or with a ``problem_type``.
+        ConfigurationError: ``is_ordinal`` with less than two labels or with a ``problem_type``; in segments anything
+            but ids of single texts, or hidden states that are asked for.
 
     Relation to its siblings:
         ``ContextualBertForTokenClassification`` labels every position. With ``conditioning='none'`` it is BERT's; the
         last block computes the first position only, which is all that is read. The mean reads all of them, without
         the pooler: it is for checkpoints that were trained so, whose first position and pooler never learned anything.
-        The first position without the pooler is MA-BERT's.
+        The first position without the pooler is MA-BERT's. With ``segment_length`` z is of a ``SegmentTransformer``
+        over such vectors of the segments of the text, each read with the context: ToBERT. State, hidden states and
+        attention are then those of segments, and are not given.
 
     Reference:
         Devlin et al. (2019), section 4.1; for grades McCullagh (1980), "Regression Models for Ordinal Data"; for the
@@ -89,9 +95,9 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         torch.Size([1, 3])
     """
 
-    head_keys = ("classifier.", "bert.pooler.")
+    head_keys = ("classifier.", "bert.pooler.", "segments.")
     head_parts = {"head": "bert.pooler"}  # noqa: RUF012
-    head_fields = ("is_ordinal", "classifier_pooling")
+    head_fields = ("is_ordinal", "classifier_pooling", *SEGMENT_FIELDS)
     is_causal = False
     auto_class = AutoModelForSequenceClassification
 
@@ -111,6 +117,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         self.dropout = nn.Dropout(dropout_of(config))
         classifier = OrdinalClassifier if config.is_ordinal else nn.Linear
         self.classifier = classifier(config.hidden_size, num_labels)
+        self.segments = SegmentTransformer(config) if config.segment_length is not None else None
         self.post_init()
 
     def start_at_shares(self, counts: Sequence[int] | Tensor) -> None:
@@ -142,27 +149,70 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         **kwargs: Any,
     ) -> ContextualClassifierOutput:
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
+        if self.segments is None:
+            given = input_ids, attention_mask, context, token_type_ids, position_ids, inputs_embeds
+            outputs, pooled = self._vectors(*given, **kwargs)
+        else:
+            taken = {name: value for name, value in kwargs.items() if name != "return_dict"}
+            others = (token_type_ids, position_ids, inputs_embeds, *taken.values())
+            if input_ids is None or any(each is not None and each is not False for each in others):
+                raise ConfigurationError(
+                    "A text that is read in segments takes ids and a mask of single texts, and gives logits alone",
+                    fix="Give input_ids, attention_mask and context.",
+                )
+            outputs, pooled = ContextualBertModelOutput(), self._of_documents(input_ids, attention_mask, context)
+        logits = self.classifier(self.dropout(pooled))
+        loss = self._loss(logits, labels, num_items_in_batch) if labels is not None else None
+        return classified(outputs, logits, loss)
+
+    def _vectors(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        context: Context | ContextState | None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[ContextualBertModelOutput, Tensor]:
+        """The encoder's output, and the vectors of texts that it reads whole: (batch, hidden)."""
         given = cast(Tensor, input_ids if input_ids is not None else inputs_embeds)
         pooler: Any = self.bert.pooler
         reads_first = self.config.classifier_pooling != "mean"
         first = torch.arange(given.shape[0], device=given.device) * given.shape[1] if reads_first else None
+        kwargs["return_dict"] = True
         outputs: ContextualBertModelOutput = self.bert(
-            input_ids,
-            attention_mask,
-            context,
-            token_type_ids,
-            position_ids,
-            inputs_embeds,
-            first,
-            return_dict=True,
-            **kwargs,
+            input_ids, attention_mask, context, token_type_ids, position_ids, inputs_embeds, first, **kwargs
         )
         hidden = cast(Tensor, outputs.last_hidden_state)
         pooled = hidden if reads_first else mean_of_text(hidden, attention_mask)
-        pooled = pooled if pooler is None else pooler(pooled.unsqueeze(1))
-        logits = self.classifier(self.dropout(pooled))
-        loss = self._loss(logits, labels, num_items_in_batch) if labels is not None else None
-        return classified(outputs, logits, loss)
+        return outputs, pooled if pooler is None else pooler(pooled.unsqueeze(1))
+
+    def _of_documents(
+        self, input_ids: Tensor, attention_mask: Tensor | None, context: Context | ContextState | None
+    ) -> Tensor:
+        """The vectors of texts that are read in segments: (batch, hidden)."""
+        segments = cut_into_segments(
+            input_ids,
+            attention_mask,
+            length=cast(int, self.config.segment_length),
+            overlap=self.config.segment_overlap,
+            padding_id=cast(int, self.config.pad_token_id),
+        )
+        if isinstance(context, ContextState):
+            context = context.for_sets(len(input_ids), conditioning=self.config.conditioning)
+
+        def read(chosen: Tensor) -> Tensor:
+            own: Any = context
+            if context is not None:
+                texts = segments.text[chosen]
+                is_state = isinstance(context, ContextState)
+                own = context.rows(texts) if is_state else {name: each[texts] for name, each in context.items()}
+            return self._vectors(segments.input_ids[chosen], segments.attention_mask[chosen], own)[1]
+
+        is_kept = self.training and torch.is_grad_enabled()
+        vectors = read_in_parts(read, len(segments.text), is_kept=is_kept, device=input_ids.device)
+        return cast(SegmentTransformer, self.segments)(vectors, segments)
 
     def _loss(self, logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
         logits, is_given = logits.float(), torch.ones_like(labels, dtype=torch.bool)

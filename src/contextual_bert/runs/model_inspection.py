@@ -175,6 +175,12 @@ def inspect_model(
             place=PathPlace(run.directory),
             fix="Give that class the attribute inspected.",
         )
+    if getattr(model.config, "segment_length", None) is not None:
+        raise ConfigurationError(
+            "reads a text in segments, each of which has states and maps of its own, and no text has one of each",
+            place=PathPlace(run.directory),
+            fix="Look into a run that reads texts whole.",
+        )
     if recipe.conditioning == CONTEXT_AS_TEXT:
         processor = processor.with_context_as("text")
     contexts = _Contexts(run, processor, model, query, versus=versus)

@@ -239,6 +239,13 @@ def check_baseline(recipe: Recipe, ready: TextData) -> None:
         raise ConfigurationError(
             f"The baseline {recipe.conditioning!r} cannot learn {learned}", allowed=f"Allowed: {allowed}."
         )
+    if recipe.text_task.long_documents and recipe.conditioning.startswith(("bert_", "embeddings")):
+        raise ConfigurationError(
+            f"is not allowed: the baseline {recipe.conditioning!r} reads with a BERT what its positions allow",
+            setting="long_documents",
+            value=True,
+            fix=Message("Leave it out, and {truncation} says what is kept of longer texts.", truncation=NAME),
+        )
 
 
 def baseline_on_texts(recipe: Recipe, ready: TextData) -> LabelModel | LogisticBaseline:

@@ -81,7 +81,7 @@ class TextData(PreparedData):
             pair=task.pair,
             label=task.label,
             labels=self.labels if task.label is not None else None,
-            max_length=task.max_length,
+            max_length=task.kept_length,
             truncation=cast(Any, task.truncation),
         )
 

@@ -102,7 +102,7 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     """Inspect the length of the texts in tokens, and the number of cut texts."""
     processor = runs.reader_of(recipe) or models.ContextualBertProcessor.from_checkpoint(task.bert)
     longest = processor.tokenizer.model_max_length
-    limit = task.max_length or longest
+    limit = task.kept_length or longest
     if task.question is not None:
         return _windows(table, recipe, task, processor)
     processor.tokenizer.model_max_length = _UNLIMITED
@@ -120,7 +120,7 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
         f"warning: {task.bert} reads at most {longest:,} tokens: with {{max_length}} train stops there",
         max_length=limit,
     )
-    return Look(lines, [beyond] if limit > longest else [])
+    return Look(lines, [beyond] if limit > longest and not task.long_documents else [])
 
 
 def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: "ContextualBertProcessor") -> Look:

@@ -107,7 +107,7 @@ def _check_question(given: Mapping[str, Any], is_asked: list[str]) -> None:
 def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for settings of another task than the one that is described."""
     name = next(iter(foreign))
-    if name in ("is_ordinal", "order", "label_start"):
+    if name in ("is_ordinal", "order", "label_start", "long_documents"):
         raise ConfigurationError(
             "is for labels, and none is named",
             setting=name,

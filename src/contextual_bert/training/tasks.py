@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from contextual_bert import evaluation  # it imports numpy when it is used
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TAG_BASELINES, TEXT_BASELINES
 from contextual_bert.errors import ConfigurationError, Message
-from contextual_bert.models.truncation import Truncation
+from contextual_bert.models.truncation import SEGMENT_FIELDS, Truncation
 from contextual_bert.options import MAIN, TEXTS, Option
 from contextual_bert.training.label_order import checked_order
 from contextual_bert.training.language_modelling import CausalText, MaskedText
@@ -23,6 +23,7 @@ from contextual_bert.training.task_settings import (
 from contextual_bert.training.text_task import TextTask, TruncationField
 
 LabelStart = Literal["shares", "random"]
+LONGEST_DOCUMENT = 4_096  # tokens, as much as the encoders for long documents of the literature read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,8 @@ class Classification(LabelTask):
         order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
         label_start: where a new output layer starts: "shares", those of the labels in the training part, or "random",
             as any other new layer.
+        long_documents: texts may be longer than a BERT reads: it reads segments of them, and a Transformer their
+            vectors. ``max_length`` is then of a whole text, 4,096 unless it is given.
 
     Raises:
         ConfigurationError: settings that do not go together.
@@ -137,6 +140,15 @@ class Classification(LabelTask):
         LabelStart,
         Option("Where a new layer of labels starts: at their shares in the training part, or drawn at random.", TEXTS),
     ] = "shares"
+    long_documents: Annotated[
+        bool,
+        Option(
+            "Read texts that are longer than the checkpoint allows in segments, with a Transformer over their vectors "
+            "(ToBERT); --max-length is then of a whole text, 4096 by default.",
+            TEXTS,
+            is_of_data=True,
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,8 +162,25 @@ class Classification(LabelTask):
                 value=self.truncation,
                 fix=Message("Give {truncation}.", truncation="head"),
             )
+        if self.pair is not None and self.long_documents:
+            raise ConfigurationError(
+                Message("is for single texts, and {pair} names second ones", pair=self.pair),
+                setting="long_documents",
+                value=True,
+                fix="Leave one of them out.",
+            )
         if self.order:
             object.__setattr__(self, "is_ordinal", True)
+
+    @property
+    def kept_length(self) -> int | None:
+        """Return how many tokens of a text are kept; None: as many as the tokenizer allows."""
+        return LONGEST_DOCUMENT if self.long_documents and self.max_length is None else self.max_length
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of a model, with those of the segments of texts that it reads so."""
+        return (*super().model_fields, *SEGMENT_FIELDS)
 
     @property
     def second(self) -> str | None:
@@ -171,6 +200,13 @@ class Classification(LabelTask):
         """
         if kind != "tagging":
             return self
+        if self.long_documents:
+            raise ConfigurationError(
+                "is for one label a text, and here each word has one",
+                setting="long_documents",
+                value=True,
+                fix="Leave it out: texts of tags are cut at their ends.",
+            )
         own = {each.name for each in fields(Tagging) if each.init}
         return Tagging(**{each.name: getattr(self, each.name) for each in fields(self) if each.name in own})
 

@@ -28,6 +28,7 @@ class TextTask(TaskSettings):
     """
 
     has_items: ClassVar[bool] = False
+    long_documents: ClassVar[bool] = False
     needs_checkpoint: ClassVar[bool] = True
     baselines: ClassVar[Collection[str]] = (CONTEXT_AS_TEXT,)
 
@@ -114,6 +115,11 @@ class TextTask(TaskSettings):
     def second(self) -> str | None:
         """The column of what is read beside the text: of second texts, or of questions."""
         return None
+
+    @property
+    def kept_length(self) -> int | None:
+        """Return how many tokens of a text are kept; None: as many as the tokenizer allows."""
+        return self.max_length
 
     @property
     def text_columns(self) -> tuple[str, ...]:

@@ -117,7 +117,8 @@ def num_special(separators: int = 0) -> int:
 
 def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any) -> int:
     """Return the largest number of tokens that the model reads, with [CLS] and [SEP]."""
-    num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
+    is_whole = config.has_position_embeddings and config.segment_length is None
+    num_positions = config.max_position_embeddings if is_whole else 10**9
     return int(min(tokenizer.model_max_length, num_positions))
 
 

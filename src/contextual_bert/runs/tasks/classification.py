@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from contextual_bert.baselines import LabelShares
-from contextual_bert.baselines.names import CONTEXT_AS_TEXT, WITHOUT_BERT
+from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TEXT_BASELINES, WITHOUT_BERT
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.inference.inspected_queries import InspectedLabel
-from contextual_bert.models import ContextualBertForSequenceClassification
+from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
+from contextual_bert.models.checkpoint_files import backbone_of, found_config
 from contextual_bert.runs.tasks.text import OWN_TRAINING, LabelModelTask
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import Classification
@@ -15,6 +16,7 @@ from contextual_bert.training.tasks import Classification
 # What the checkpoint lacks learns in a few hundred steps who reads, and the checkpoint is not to learn the texts by
 # heart meanwhile (docs/decisions/030).
 RATES: Mapping[str, Any] = {"learning_rate": 5e-5, "new_weights_learning_rate": 1e-3}
+SEGMENT_LENGTH = 200  # Pappagari et al. (2019), section 3
 
 
 class ClassificationTask(LabelModelTask):
@@ -39,7 +41,20 @@ class ClassificationTask(LabelModelTask):
     @property
     def model_fields(self) -> Mapping[str, Any]:
         """Return the pooling of a text."""
-        return {"classifier_pooling": self.pooling}
+        fields: dict[str, Any] = {"classifier_pooling": self.pooling}
+        if self.recipe.text_task.long_documents and self.recipe.conditioning not in TEXT_BASELINES:
+            fields["segment_length"] = self.segment_length
+        return fields
+
+    @property
+    def segment_length(self) -> int:
+        """The tokens of a segment, of texts that are read so: those of the run that is gone on from, else the usual."""
+        checkpoint = self.recipe.text_task.bert
+        if self.goes_on:
+            own = ContextualBertConfig.from_pretrained(checkpoint)
+            return own.segment_length or min(SEGMENT_LENGTH, own.max_position_embeddings)
+        config = found_config(checkpoint, {})
+        return min(SEGMENT_LENGTH, backbone_of(config, checkpoint).config_fields(config)["max_position_embeddings"])
 
     def head_lines(self, *, reads_pooler: bool = False) -> list[str]:
         """Return a sentence on each weight of the head that starts at random, the pooler's too where it is read."""

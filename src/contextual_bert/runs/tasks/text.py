@@ -174,8 +174,8 @@ class TextModelTask(TextData, Task):
             check_context(recipe, schema)
         processor = known if known is not None else cls.first_processor(recipe, split, examples, schema)
         processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
-        if task.max_length is not None:
-            processor.tokenizer.model_max_length = task.max_length  # saved, too
+        if task.kept_length is not None:
+            processor.tokenizer.model_max_length = task.kept_length  # saved, too
         labels: tuple[str, ...] = ()
         if task.label is not None:
             known_rows = examples.select(split.is_in_part)  # of customers who were left out no label is learned
@@ -395,14 +395,33 @@ class TextModelTask(TextData, Task):
                 fix="Name a checkpoint with two segments.",
                 place=PathPlace(task.bert),
             )
-        num_positions = model.config.max_position_embeddings
+        if not task.long_documents:
+            self.check_lengths(num_positions=model.config.max_position_embeddings)
+        if reads_words:
+            self.check_words(num_positions=model.config.max_position_embeddings)
+        self.start_head(model)
+        if recipe.trained_weights == "new":
+            freeze_bert(model)
+        if recipe.trained_weights == "lora":
+            model = add_lora(model, **recipe.lora)
+            train_new_weights(model.get_base_model())
+        return model
+
+    def check_lengths(self, *, num_positions: int) -> None:
+        """Raise ConfigurationError where a model with so many positions cannot read the texts, as long as they are."""
+        task = self.recipe.text_task
         if (task.max_length or 0) > num_positions:
+            in_segments = Message(", or read it in segments: {long_documents}", long_documents=True)
             raise ConfigurationError(
                 "is not allowed",
                 setting="max_length",
                 value=task.max_length,
-                fix=f"{task.checkpoint or 'The model'} reads at most {num_positions} tokens of a text. Give no more "
-                "than that; longer texts are cut and counted.",
+                fix=joined(
+                    f"{task.checkpoint or 'The model'} reads at most {num_positions} tokens of a text. Give no more "
+                    "than that; longer texts are cut and counted",
+                    in_segments if task.kind == "classification" and task.pair is None else "",
+                    ".",
+                ),
             )
         longest = max(int(dataset.sizes.max()) for dataset in self.datasets.values())
         if longest > num_positions:
@@ -414,15 +433,6 @@ class TextModelTask(TextData, Task):
                     "Give {max_length}, by which longer texts are cut and counted, or more positions.", max_length=NAME
                 ),
             )
-        if reads_words:
-            self.check_words(num_positions=num_positions)
-        self.start_head(model)
-        if recipe.trained_weights == "new":
-            freeze_bert(model)
-        if recipe.trained_weights == "lora":
-            model = add_lora(model, **recipe.lora)
-            train_new_weights(model.get_base_model())
-        return model
 
     def new_config(self, **fields: Any) -> ContextualBertConfig:
         """Return the config of a model without a checkpoint, for the tasks that can do without.
