@@ -4,6 +4,7 @@ from .bilstm import BiLSTM, BiLSTMTagger
 from .chim import CHIM
 from .cnn import TextCNN
 from .crf import LinearChainCRF
+from .fasttext import FastText
 from .frozen_bert import ConcatText, ConcatWord
 from .g_top_freq import GTopFreq
 from .gp_top_freq import GPTopFreq
@@ -33,6 +34,7 @@ __all__ = [
     "BiLSTMTagger",
     "ConcatText",
     "ConcatWord",
+    "FastText",
     "GPTopFreq",
     "GTopFreq",
     "HiddenMarkovTagger",

@@ -80,15 +80,19 @@ class TextHead(nn.Module):
 
     def forward(self, hidden: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         """Logits; ``context=None`` is a context of which every feature is missing."""
+        return self.output(self.inputs(hidden, context))
+
+    def inputs(self, hidden: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        """[h ; c]: what the output layer reads."""
         hidden = self.dropout(hidden)
         if self.context_encoder is None:
-            return self.output(hidden)
+            return hidden
         if context is None:
             context = self.context_encoder.missing(len(hidden), device=hidden.device)
         vector = self.context_encoder(context).vector
         if hidden.dim() == 3:
             vector = vector.unsqueeze(1).expand(-1, hidden.shape[1], -1)
-        return self.output(torch.cat([hidden, vector], dim=-1))
+        return torch.cat([hidden, vector], dim=-1)
 
 
 class LabelModel(nn.Module):

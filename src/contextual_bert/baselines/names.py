@@ -51,6 +51,8 @@ TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     **LOGISTIC,
     "ngrams": frozenset({"items"}),
     "ngrams_context": frozenset({"items", "context"}),
+    "fasttext": frozenset({"items"}),
+    "fasttext_context": frozenset({"items", "context"}),
     "cnn": frozenset({"items"}),
     "cnn_context": frozenset({"items", "context"}),
     "rnn": frozenset({"items"}),

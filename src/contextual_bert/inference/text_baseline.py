@@ -22,6 +22,7 @@ from contextual_bert.baselines import (
     BiGRUTagger,
     BiLSTM,
     BiLSTMTagger,
+    FastText,
     HiddenMarkovTagger,
     HierarchicalLSTM,
     LabelShares,
@@ -44,7 +45,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.learned_absence import LearnedAbsence
-from contextual_bert.models.tokenization import word_pieces
+from contextual_bert.models.tokenization import word_pieces, written_pieces
 from contextual_bert.places import PathPlace
 
 WEIGHTS_FILE = "model.safetensors"
@@ -63,9 +64,9 @@ class TextBaselineConfig:
     """Configuration of a text baseline: its sizes, and what a pipeline reads of a model's config.
 
     Args:
-        name: as ``--conditioning`` has it: popularity, ngrams, cnn, rnn, bigru, bilstm or bilstm_crf, with ``_context``
-            or without,
-            nsc, nsc_la or upnn likewise, nsc_upa, huapa, hmm for tags; chim_ with the layer that the context weighs.
+        name: as ``--conditioning`` has it: popularity, ngrams, fasttext, cnn, rnn, bigru, bilstm or bilstm_crf, with
+            ``_context`` or without, nsc, nsc_la or upnn likewise, nsc_upa, huapa, hmm for tags; chim_ with the layer
+            that the context weighs.
         labels: their names, in the order of their ids.
         layout: the context's features; empty where none is read.
         has_tags: whether each word gets a label.
@@ -130,7 +131,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     }
     reader: dict[str, Any] = {**shared, "reserved_ids": tokenizer.all_special_ids}
     kind = config.name.removesuffix("_context")
-    if config.has_tags and kind in ("cnn", "ngrams", "rnn", "upnn", *_POOLINGS, *_WEIGHED):
+    if config.has_tags and kind in ("cnn", "ngrams", "fasttext", "rnn", "upnn", *_POOLINGS, *_WEIGHED):
         raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
     if config.is_ordinal and kind == "chim_classifier":
         raise ConfigurationError(
@@ -141,6 +142,8 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         model: LabelModel = LabelShares(**shared)
     elif kind == "ngrams":
         model = NgramBag(word_pieces(tokenizer), **reader)
+    elif kind == "fasttext":
+        model = FastText(written_pieces(tokenizer), **reader)
     elif kind == "cnn":
         model = TextCNN(len(tokenizer), **reader)
     elif kind == "upnn":
@@ -212,7 +215,7 @@ class TextBaseline(LearnedAbsence, nn.Module):
     def forward(self, input_ids: Tensor, **inputs: Any) -> TokenClassifierOutput:
         """Logits and, with labels, the loss; see ``LabelModel``."""
         found = self.model(input_ids=input_ids, **inputs)
-        return TokenClassifierOutput(loss=found.get("loss"), logits=found["logits"])
+        return TokenClassifierOutput(loss=found.get("loss"), logits=found.get("logits"))
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config and weights; the processor has a ``save_pretrained`` of its own."""

@@ -59,6 +59,43 @@ def word_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     return [_word_piece(token, mark) if token not in special else token for token in tokens]
 
 
+def written_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The tokens as ``word_pieces`` gives them, with the letters that are written where a tokenizer knows bytes.
+
+    Returns:
+        A string an id. The bytes of a letter that is cut in two are surrogates, so that the pieces of a word, joined,
+        are whole again after ``encode("utf-8", "surrogateescape").decode("utf-8", "replace")``.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> written_pieces(miniature_text_processor().tokenizer)[5]
+        'word0'
+    """
+    pieces = word_pieces(tokenizer)
+    if _space_mark(tokenizer) != SPACE_MARKS["ByteLevel"]:
+        return pieces
+    special = set(tokenizer.all_special_tokens)
+    return [piece if piece in special else _written(piece) for piece in pieces]
+
+
+def _written(piece: str) -> str:
+    """Return the text of a token of bytes; one that stands for no bytes as it is."""
+    start = WORD_PIECE if piece.startswith(WORD_PIECE) and len(piece) > len(WORD_PIECE) else ""
+    codes = [BYTE_LETTERS.get(letter) for letter in piece[len(start) :]]
+    found = bytes(code for code in codes if code is not None)
+    return start + found.decode("utf-8", "surrogateescape") if len(found) == len(codes) else piece
+
+
+def _byte_letters() -> dict[str, int]:
+    """Return the letter by which GPT-2's tokenizer and its kin write a byte -> the byte."""
+    printed = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [code for code in range(256) if code not in set(printed)]
+    return {**{chr(code): code for code in printed}, **{chr(256 + place): code for place, code in enumerate(others)}}
+
+
+BYTE_LETTERS = _byte_letters()
+
+
 def _word_piece(token: str, mark: str) -> str:
     if token.startswith(mark):
         return token[len(mark) :]

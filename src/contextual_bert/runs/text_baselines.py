@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contextual_bert.baselines import ConcatText, ConcatWord, LogisticClassifier
+from contextual_bert.baselines import ConcatText, ConcatWord, FastText, LogisticClassifier
+from contextual_bert.baselines.fasttext import HierarchicalSoftmax
 from contextual_bert.baselines.label_model import LabelModel
 from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, LabelledPart, has_common_word
 from contextual_bert.baselines.names import (
@@ -259,7 +260,9 @@ def baseline_on_texts(recipe: Recipe, ready: TextData) -> LabelModel | LogisticB
         if ready.recipe.text_task.is_ordinal:
             give_ordinal_head(model)
     at_shares = getattr(ready.recipe.task, "label_start", "shares") == "shares"
-    if ready.head == "classification" and at_shares and recipe.conditioning not in FITTED_BASELINES:
+    if isinstance(model, FastText) and isinstance(model.head.output, HierarchicalSoftmax):
+        model.head.output.grow(ready.label_counts, at_shares=at_shares)
+    elif ready.head == "classification" and at_shares and recipe.conditioning not in FITTED_BASELINES:
         start_at_shares(model.head.output, ready.label_counts)
     return model
 

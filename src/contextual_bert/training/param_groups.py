@@ -20,6 +20,7 @@ from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.pretrained import context_weights, new_weights
 from contextual_bert.training.epochs import MaskEpoch
+from contextual_bert.training.row_updates import clip_sparse_and_dense, sparse_weights, update_rows
 
 # With Adam a step moves a weight by its rate at most. Thresholds are log-odds, and move by about 1 in some 100 steps.
 THRESHOLD_LEARNING_RATE = 0.01
@@ -31,6 +32,8 @@ class NewWeightsTrainer(Trainer):
 
     Own vectors of items with features have ``item_weight_decay``. Thresholds of grades have
     ``THRESHOLD_LEARNING_RATE``, or the rate of the other weights of the head where that is higher, and no weight decay.
+
+    Weights with sparse gradients have steps that touch only the rows that were read, see ``row_updates``.
 
     And what both trainers have beside: the batches of training have one length, an evaluation leaves no row out, one
     before the training does not keep several processes from training together, and a training that diverges ends at
@@ -116,7 +119,23 @@ class NewWeightsTrainer(Trainer):
         trained = cast(nn.Module, self.model)
         _set_apart(optimizer, "lr", own_rates(trained, self.args))
         _set_apart(optimizer, "weight_decay", own_decays(trained, self.args))
-        return optimizer
+        by_rows = sparse_weights(trained)
+        return update_rows(optimizer, by_rows) if by_rows else optimizer
+
+    def _clip_grad_norm(self, model: Any) -> Any:
+        found = self._sparse_norm(model, self.args.max_grad_norm)
+        return found if found is not None else super()._clip_grad_norm(model)
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        found = grad_norm if grad_norm is not None else self._sparse_norm(model, math.inf)
+        return super()._get_grad_norm(model, grad_norm=found)
+
+    def _sparse_norm(self, model: Any, max_norm: float) -> Any:
+        """Return the norm of a gradient that is sparse in part, which torch does not clip; None of others."""
+        if not any(weight.grad is not None and weight.grad.is_sparse for weight in model.parameters()):
+            return None
+        cast(Any, self.accelerator).unscale_gradients()
+        return clip_sparse_and_dense(model, max_norm)
 
 
 def _set_apart(optimizer: torch.optim.Optimizer, setting: str, values: Mapping[int, float]) -> None:

@@ -274,8 +274,8 @@ class Recipe:
             "popularity, context_popularity, of sets item_knn, bag, bag_context, of histories g_top_freq, p_top_freq, "
             "gp_top_freq, tifu_knn, up_cf; for texts also multi_attribute, bert_concat_word, bert_concat_text, "
             "bert_context_as_text, nsc_upa, huapa, chim_embedding, chim_encoder, chim_attention, chim_classifier, and, "
-            "each with _context too, ngrams, cnn, rnn, bigru, bilstm, nsc, nsc_la, upnn, for tags bilstm_crf; for tags "
-            "also hmm; default: that of the run gone on from, else global_state_update.",
+            "each with _context too, ngrams, fasttext, cnn, rnn, bigru, bilstm, nsc, nsc_la, upnn, for tags "
+            "bilstm_crf; for tags also hmm; default: that of the run gone on from, else global_state_update.",
             MAIN,
             metavar="METHOD",
             has_default=False,

@@ -8,8 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from contextual_bert import TextPipeline
+from contextual_bert.baselines import fasttext
 from contextual_bert.baselines.names import TEXT_BASELINES, WITHOUT_BERT
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import evaluate_run, inspect_table, prepare, run
@@ -110,6 +113,37 @@ def test_a_baseline_trains_without_a_checkpoint(table: Path, tmp_path: Path) -> 
     assert again.metrics["cross_entropy_nats"].value == pytest.approx(report.metrics["cross_entropy_nats"].value)
     found = TextPipeline.from_pretrained(tmp_path / "run")([{"text": "coat is GOOD"}, {"text": "never seen"}])
     assert found[0]["label"] == "good"
+
+
+@pytest.mark.parametrize(("name", "fewest"), [("fasttext", 3), ("fasttext_context", 2)])  # 2: a hierarchical softmax
+def test_fasttext_answers_as_it_did_when_it_was_trained(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fewest: int
+) -> None:
+    monkeypatch.setattr(fasttext, "HIERARCHICAL_FROM", fewest)
+    with_place = pq.read_table(table)
+    with_place = with_place.append_column("place", pa.array(["north", "south"] * (NUM_ROWS // 2)))
+    pq.write_table(with_place, tmp_path / "texts.parquet")
+    recipe = recipe_of(tmp_path / "texts.parquet", name)
+    report = run(recipe.changed(training={**recipe.training, "learning_rate": 0.1}), tmp_path / "run", is_quiet=True)
+    assert report is not None
+    assert report.metrics["accuracy_percent"].value > 90
+    assert ("head.output.parents" in load_file(tmp_path / "run/model.safetensors")) == (fewest == 2)
+    again = evaluate_run(tmp_path / "run").report
+    assert again.metrics["cross_entropy_nats"].value == pytest.approx(report.metrics["cross_entropy_nats"].value)
+    pipeline = TextPipeline.from_pretrained(tmp_path / "run")
+    found = pipeline([{"text": "coat is GOOD"}, {"text": "never seen"}])
+    assert found[0]["label"] == "good"
+    assert sum(found[0]["probabilities"].values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("fewest", [2, 3])
+def test_fasttext_starts_at_the_shares_of_training(table: Path, monkeypatch: pytest.MonkeyPatch, fewest: int) -> None:
+    monkeypatch.setattr(fasttext, "HIERARCHICAL_FROM", fewest)
+    ready = prepare(recipe_of(table, "fasttext"))
+    counts = ready.label_counts.double() + 0.5
+    found = ready.build_model(ready.recipe).eval()(**ready.datasets["test"].__getitems__(torch.arange(3)).inputs())
+    shares = (counts / counts.sum()).float().expand(3, -1)
+    torch.testing.assert_close(found["logits"].softmax(dim=-1), shares, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["popularity", "tfidf"])

@@ -90,9 +90,12 @@ TRAINING: Mapping[str, Any] = {
 }
 # Of what starts from nothing.
 NEW_TRAINING: Mapping[str, Any] = {"learning_rate": 1e-3, "num_train_epochs": 20, "lr_scheduler_type": "cosine"}
+# A linear decay and five epochs as fastText. Its rate is one of plain gradient steps.
+FASTTEXT_TRAINING: Mapping[str, Any] = {"learning_rate": 0.1, "num_train_epochs": 5, "warmup_steps": 0}
 # Method or baseline -> in what it differs. MA-BERT's vectors of features move little at BERT's rate (docs/log.md).
 OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(BERTLESS_BASELINES, NEW_TRAINING),
+    **dict.fromkeys(("fasttext", "fasttext_context"), FASTTEXT_TRAINING),
     "multi_attribute": {"context_learning_rate": 0.01},
     "bert_concat_text": {"learning_rate": 3e-3},
 }
