@@ -24,7 +24,7 @@ from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 
 # Forward and backward of the output on one core, width 100, labels as 1 / sqrt(rank): the tree took 103 ms for 4,096
-# texts and 1,000 labels, a full softmax 164 ms (500 labels: 85 and 78). For 32 texts it was 1.0 and 0.8 ms (2,000 labels:
+# texts and 1,000 labels, a full softmax 164 ms (500 labels: 85 and 78). For 32 texts it was 1.0 and 0.8 ms (2,000:
 # 0.9 and 0.9).
 HIERARCHICAL_FROM = 1000
 NUM_BUCKETS = 262_144
