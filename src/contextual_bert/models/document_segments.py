@@ -5,10 +5,11 @@ as a row of MA-BERT's table; Pappagari et al. (2019), "Hierarchical Transformers
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
@@ -130,15 +131,11 @@ class SegmentTransformer(nn.Module):
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__()
         same = ("hidden_size", "num_attention_heads", "intermediate_size", "layer_norm_eps", "initializer_range")
-        blocks = ContextualBertConfig(
-            num_hidden_layers=config.num_segment_layers,
-            hidden_dropout_prob=config.hidden_dropout_prob,
-            attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-            attn_implementation="sdpa",
-            **{name: getattr(config, name) for name in same},
-        )
+        dropouts = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+        fields: dict[str, Any] = {name: getattr(config, name) for name in (*same, *dropouts)}
+        fields |= {"num_hidden_layers": config.num_segment_layers, "attn_implementation": "sdpa"}
         self.positions = SegmentPositions()
-        self.encoder = ContextualBertEncoder(blocks)
+        self.encoder = ContextualBertEncoder(ContextualBertConfig(**fields))
 
     def forward(self, vectors: Tensor, segments: Segments) -> Tensor:
         longest = int(segments.num_segments.max())
@@ -169,4 +166,5 @@ def read_in_parts(
         return read(parts[0])
     if not is_kept:
         return torch.cat([read(part) for part in parts])
-    return torch.cat([torch.utils.checkpoint.checkpoint(read, part, use_reentrant=False) for part in parts])
+    computed_again: list[Any] = [checkpoint(read, part, use_reentrant=False) for part in parts]
+    return torch.cat(computed_again)

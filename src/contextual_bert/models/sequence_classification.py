@@ -203,11 +203,11 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             context = context.for_sets(len(input_ids), conditioning=self.config.conditioning)
 
         def read(chosen: Tensor) -> Tensor:
-            own: Any = context
-            if context is not None:
-                texts = segments.text[chosen]
-                is_state = isinstance(context, ContextState)
-                own = context.rows(texts) if is_state else {name: each[texts] for name, each in context.items()}
+            texts, own = segments.text[chosen], context
+            if isinstance(context, ContextState):
+                own = context.rows(texts)
+            elif context is not None:
+                own = {name: each[texts] for name, each in context.items()}
             return self._vectors(segments.input_ids[chosen], segments.attention_mask[chosen], own)[1]
 
         is_kept = self.training and torch.is_grad_enabled()

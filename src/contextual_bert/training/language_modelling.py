@@ -32,6 +32,7 @@ class LanguageModelling(TextTask):
     question: ClassVar[None] = None
     answer: ClassVar[None] = None
     answer_start: ClassVar[None] = None
+    long_documents: ClassVar[bool] = False
     is_ordinal: ClassVar[bool] = False
     order: ClassVar[tuple[str, ...]] = ()
 

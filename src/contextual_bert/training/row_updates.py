@@ -83,7 +83,7 @@ def sparse_weights(model: nn.Module) -> list[nn.Parameter]:
         (0, 1)
     """
     modules = (each for each in model.modules() if isinstance(each, nn.Embedding | nn.EmbeddingBag) and each.sparse)
-    return [each.weight for each in modules if each.weight.requires_grad]
+    return [cast(nn.Parameter, each.weight) for each in modules if each.weight.requires_grad]
 
 
 def update_rows(optimizer: Any, weights: Iterable[nn.Parameter]) -> Any:

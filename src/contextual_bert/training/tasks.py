@@ -234,6 +234,7 @@ class Tagging(LabelTask):
     question: ClassVar[None] = None
     answer: ClassVar[None] = None
     answer_start: ClassVar[None] = None
+    long_documents: ClassVar[bool] = False
     is_ordinal: ClassVar[bool] = False
     order: ClassVar[tuple[str, ...]] = ()
 
@@ -263,6 +264,7 @@ class QuestionAnswering(TextTask):
     label: ClassVar[None] = None
     pair: ClassVar[None] = None
     truncation: ClassVar[Truncation] = "head"
+    long_documents: ClassVar[bool] = False
     is_ordinal: ClassVar[bool] = False
     order: ClassVar[tuple[str, ...]] = ()
     question: Annotated[

@@ -28,7 +28,6 @@ class TextTask(TaskSettings):
     """
 
     has_items: ClassVar[bool] = False
-    long_documents: ClassVar[bool] = False
     needs_checkpoint: ClassVar[bool] = True
     baselines: ClassVar[Collection[str]] = (CONTEXT_AS_TEXT,)
 
