@@ -1,5 +1,6 @@
 """Steps of rows: those that were read alone, as a formula says; a gradient that is sparse in part is clipped."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def test_an_optimiser_goes_on_from_what_was_saved() -> None:
     optimiser.step()
     other, loaded = model_and_optimiser()
     other.load_state_dict(model.state_dict())
-    loaded.load_state_dict(optimiser.state_dict())
+    loaded.load_state_dict(deepcopy(optimiser.state_dict()))  # as a file has it: torch shares the tensors
     for each, steps in ((model, optimiser), (other, loaded)):
         backward(each, [[2, 3]])
         steps.step()
