@@ -90,7 +90,7 @@ TRAINING: Mapping[str, Any] = {
 }
 # Of what starts from nothing.
 NEW_TRAINING: Mapping[str, Any] = {"learning_rate": 1e-3, "num_train_epochs": 20, "lr_scheduler_type": "cosine"}
-# A linear decay and five epochs as fastText. Its rate is one of plain gradient steps.
+# A linear decay and five epochs as fastText; the rate is for its steps by row and those of the output.
 FASTTEXT_TRAINING: Mapping[str, Any] = {"learning_rate": 0.1, "num_train_epochs": 5, "warmup_steps": 0}
 # Method or baseline -> in what it differs. MA-BERT's vectors of features move little at BERT's rate (docs/log.md).
 OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {
