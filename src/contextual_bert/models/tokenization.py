@@ -1,12 +1,14 @@
 """How a tokenizer marks words, halves and their ends, whichever family it is of. It knows no model."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import processors
 from transformers import PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 SPACE_MARKS = {"ByteLevel": "Ġ", "Metaspace": "▁"}  # decoder -> how a token begins that begins a word
 WORD_PIECE = "##"
@@ -74,26 +76,17 @@ def written_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     pieces = word_pieces(tokenizer)
     if _space_mark(tokenizer) != SPACE_MARKS["ByteLevel"]:
         return pieces
+    byte_of = {letter: byte for byte, letter in bytes_to_unicode().items()}
     special = set(tokenizer.all_special_tokens)
-    return [piece if piece in special else _written(piece) for piece in pieces]
+    return [piece if piece in special else _written(piece, byte_of) for piece in pieces]
 
 
-def _written(piece: str) -> str:
+def _written(piece: str, byte_of: Mapping[str, int]) -> str:
     """Return the text of a token of bytes; one that stands for no bytes as it is."""
     start = WORD_PIECE if piece.startswith(WORD_PIECE) and len(piece) > len(WORD_PIECE) else ""
-    codes = [BYTE_LETTERS.get(letter) for letter in piece[len(start) :]]
+    codes = [byte_of.get(letter) for letter in piece[len(start) :]]
     found = bytes(code for code in codes if code is not None)
     return start + found.decode("utf-8", "surrogateescape") if len(found) == len(codes) else piece
-
-
-def _byte_letters() -> dict[str, int]:
-    """Return the letter by which GPT-2's tokenizer and its kin write a byte -> the byte."""
-    printed = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [code for code in range(256) if code not in set(printed)]
-    return {**{chr(code): code for code in printed}, **{chr(256 + place): code for place, code in enumerate(others)}}
-
-
-BYTE_LETTERS = _byte_letters()
 
 
 def _word_piece(token: str, mark: str) -> str:
