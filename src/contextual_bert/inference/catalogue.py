@@ -40,6 +40,7 @@ from contextual_bert.inference.catalogue_columns import (
 )
 from contextual_bert.nouns import counted
 
+MOST_READINGS = 5  # of a file that others keep taking the place of
 _NO_LETTER = re.compile(r"[\W_]+")
 
 
@@ -64,7 +65,8 @@ class Catalogue:
     Raises:
         SchemaError, UnknownNameError: no column of names, or a price or stock column of another kind.
         DataError: a name that is missing or there twice, a price that is no number or negative, with its row; no item
-            of the table is in the vocabulary; a file that is written to while it is read.
+            of the table is in the vocabulary; a file that is written to while it is read (one that another file
+            takes the place of is read again).
 
     Relation to its siblings:
         ``constraints.py`` reads it. An empty cell satisfies no condition: where the material of an item is unknown,
@@ -92,14 +94,7 @@ class Catalogue:
     ) -> None:
         reading = reading or ReadSettings()
         file = str(source) if isinstance(source, str | PathLike) else None
-        before = _stamp(file)
-        table = read_table(source, code_columns=EVERY_COLUMN, settings=reading)
-        if _stamp(file) != before:
-            raise DataError(
-                "the file was changed while it was read",
-                file=file,
-                fix="Write a new catalogue beside it, then rename it: nobody reads half of it then.",
-            )
+        table = _read(source, file, reading)
         hints = price_hints(table) if reading.decimal is None else []
         self._reading = (*reading_lines(table), *hints)
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
@@ -278,6 +273,29 @@ class Catalogue:
     def _separator(self, name: str) -> str | None:
         kind = value_type(self.table.column(name).type)
         return self.attribute(name).separator if is_text(kind) else None
+
+
+def _read(source: str | PathLike[str] | Frame, file: str | None, reading: ReadSettings) -> pa.Table:
+    """Read a table that stayed the same from the first byte to the last, again if a new one takes its place."""
+    for _ in range(MOST_READINGS):
+        before = _stamp(file)
+        try:
+            table = read_table(source, code_columns=EVERY_COLUMN, settings=reading)
+        except (DataError, OSError):
+            # The start of one file and the end of the next make no table; in one that stayed, the fault is its own.
+            if _stamp(file) == before:
+                raise
+        else:
+            if _stamp(file) == before:
+                return table
+        after = _stamp(file)
+        if before is not None and after is not None and before[0] == after[0]:
+            break
+    raise DataError(
+        "the file was changed while it was read",
+        file=file,
+        fix="Write a new catalogue beside it, then rename it: nobody reads half of it then.",
+    )
 
 
 def _stamp(file: str | None) -> tuple[int, ...] | None:

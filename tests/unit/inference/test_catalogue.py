@@ -429,3 +429,34 @@ def test_a_file_that_is_written_to_while_it_is_read_is_refused(tmp_path: Path, m
         patch.setattr(catalogue, "read_table", read_amid_a_write)
         Catalogue(path, vocabulary)
     assert Catalogue(path, vocabulary).known_items == ("coat", "hat")
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+@pytest.mark.parametrize("times", [1, catalogue.MOST_READINGS - 1, catalogue.MOST_READINGS])
+def test_a_file_that_another_takes_the_place_of_is_read_again(
+    times: int, is_torn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text("id,price\ncoat,3\n", encoding="utf-8")
+    read, left = catalogue.read_table, times
+
+    def read_amid_a_renaming(source: Any, **settings: Any) -> Any:
+        nonlocal left
+        found = read(source, **settings)
+        if not left:
+            return found
+        left -= 1
+        beside = path.with_suffix(f".{left}")
+        beside.write_text(f"id,price\ncoat,3\nhat,{left + 4}\n", encoding="utf-8")
+        beside.replace(path)
+        if is_torn:
+            raise DataError("half of one and half of another", file=str(path))
+        return found
+
+    vocabulary = Vocabulary(["coat", "hat"], reserved=["[PAD]"])
+    monkeypatch.setattr(catalogue, "read_table", read_amid_a_renaming)
+    if times < catalogue.MOST_READINGS:
+        assert Catalogue(path, vocabulary).prices.tolist()[1:] == [3, 4]
+    else:
+        with pytest.raises(DataError, match="changed while it was read"):
+            Catalogue(path, vocabulary)
