@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextual_bert.training import AnyTextTask, Recipe, TaskSettings
 
 CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
-_HIDING_OPTIONS = ("masking", "mask_rate", "max_mask_rate", "scored_tokens")
+_HIDING_OPTIONS = ("masking", "phrases", "mask_rate", "max_mask_rate", "scored_tokens")
 _NUM_EXAMPLES = 2  # features in the command to run next
 # Options of inspect that the schema holds which it writes.
 _OF_SCHEMA = ("min_customers", "max_categories", "hash_buckets", "leaks", "sensitive")

@@ -37,7 +37,7 @@ Example:
 """
 # Options that say what is read and learned, beside --items and --text.
 _LEARNED_OPTIONS = (
-    *("label", "pair", "question", "answer", "answer_start", "checkpoint", "ordinal", "order"),
+    *("label", "pair", "question", "answer", "answer_start", "phrases", "checkpoint", "ordinal", "order"),
     *("group_by", "customer", "schema", "exclude"),
 )
 _OPTIONS = (

@@ -203,6 +203,7 @@ def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SequenceBatch
     contexts: list[Mapping[str, Any]] = [example.get("context") or {} for example in examples]
     positions = [example["masked_position"] for example in examples if example.get("masked_position") is not None]
     gaps = [torch.as_tensor(example["token_type_ids"]) for example in examples if "token_type_ids" in example]
+    phrases = [torch.as_tensor(example["goes_on_phrase"]) for example in examples if "goes_on_phrase" in example]
     return SequenceBatch(
         input_ids=torch.nn.utils.rnn.pad_sequence(items, batch_first=True, padding_value=pad_id),
         lengths=torch.tensor([len(ids) for ids in items]),
@@ -211,4 +212,5 @@ def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SequenceBatch
         labels=torch.tensor(0) if any(_LEARNED & example.keys() for example in examples) else None,
         token_type_ids=torch.nn.utils.rnn.pad_sequence(gaps, batch_first=True) if gaps else None,
         masked_position=torch.tensor(positions) if positions else None,
+        goes_on_phrase=torch.nn.utils.rnn.pad_sequence(phrases, batch_first=True) if phrases else None,
     )

@@ -166,7 +166,7 @@ class ShuffledContext(SequenceDataset):
 
     def __init__(self, dataset: SequenceDataset, *, seed: int) -> None:
         super().__init__(**dataset.parts())
-        self.earlier_starts = dataset.earlier_starts
+        self.earlier_starts, self.goes_on_phrase = dataset.earlier_starts, dataset.goes_on_phrase
         _, self.example, sizes = self.example_ids.unique_consecutive(return_inverse=True, return_counts=True)
         self.first = sizes.cumsum(dim=0) - sizes
         self.num_examples, self.seed = len(sizes), seed

@@ -32,7 +32,8 @@ class SequenceBatch:
     """Some sequences, padded to the longest.
 
     Shapes: input_ids (batch, length), lengths, example_ids, masked_position, start_positions and end_positions
-    (batch,), token_type_ids (batch, length), labels (batch, ...) or (batch, length), context each (batch, ...).
+    (batch,), token_type_ids and goes_on_phrase (batch, length), labels (batch, ...) or (batch, length), context each
+    (batch, ...).
 
     Args:
         input_ids: ids of the items or tokens; padding behind the end of a sequence.
@@ -46,6 +47,7 @@ class SequenceBatch:
         end_positions: where it ends.
         masked_position: the one position to mask, where that is fixed.
         earlier_ids: (batch, n), padded: items of long sequences that stand before those of input_ids.
+        goes_on_phrase: True for each token that goes on the phrase of the one before it; both are masked, or none.
     """
 
     input_ids: Tensor
@@ -58,6 +60,7 @@ class SequenceBatch:
     end_positions: Tensor | None = None
     masked_position: Tensor | None = None
     earlier_ids: Tensor | None = None
+    goes_on_phrase: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -120,6 +123,8 @@ class SequenceDataset(Dataset[dict[str, Any]]):
     Attributes:
         earlier_starts: of pieces of long sequences, set by ``in_pieces``: the place in ``input_ids`` where the whole
             sequence of each begins. Batches then have the items before each piece. None: sequences are whole.
+        goes_on_phrase: of texts with phrases, set by ``with_phrases``: (tokens,), True for each token that goes on the
+            phrase of the one before it.
 
     Raises:
         ConfigurationError: parts that do not fit each other.
@@ -145,6 +150,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         pad_id: int = 0,
     ) -> None:
         self.earlier_starts: Tensor | None = None
+        self.goes_on_phrase: Tensor | None = None
         self.input_ids, self.offsets, self.pad_id = _long(input_ids), _long(offsets), pad_id
         self.labels, self.context, self.spans = labels, dict(context), spans
         self.token_type_ids = torch.as_tensor(token_type_ids) if token_type_ids is not None else None
@@ -196,7 +202,26 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         """Return the same sequences for other people; this data set stays as it is."""
         parts = self.parts()
         parts["context"] = context
-        return SequenceDataset(**parts)
+        return SequenceDataset(**parts).with_phrases(self.goes_on_phrase)
+
+    def with_phrases(self, goes_on_phrase: Tensor | None) -> Self:
+        """Return the same texts with phrases, which ``TextMaskingCollator`` masks as a whole; this one stays as it is.
+
+        Args:
+            goes_on_phrase: (tokens,), True for each token that goes on the phrase of the one before it; None: no text
+                has phrases.
+
+        Raises:
+            ConfigurationError: another number of values.
+        """
+        if goes_on_phrase is not None and len(goes_on_phrase) != len(self.input_ids):
+            raise ConfigurationError(
+                f"'goes_on_phrase' has {len(goes_on_phrase)} values for {len(self.input_ids)} ids",
+                fix="Give one value an id, in the same order.",
+            )
+        found = copy(self)
+        found.goes_on_phrase = goes_on_phrase
+        return found
 
     def without_segments(self) -> Self:
         """Return the same sequences without ``token_type_ids``; this data set stays as it is."""
@@ -241,7 +266,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             spans=chosen(self.spans),
             example_ids=self.example_ids[index],
             pad_id=self.pad_id,
-        )
+        ).with_phrases(chosen(self.goes_on_phrase, places))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """Return one sequence, without padding; its context is as wide as that of the others."""
@@ -251,6 +276,8 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         row = {name: values[0] for name, values in self.__getitems__([index]).inputs().items() if name != "context"}
         other = int(self.context_rows(torch.tensor([index])))
         context = {name: values[other].clone() for name, values in self.context.items()}
+        if self.goes_on_phrase is not None:
+            row["goes_on_phrase"] = self.goes_on_phrase[self.offsets[index] : self.offsets[index + 1]]
         return {**row, "context": context, "example_id": int(self.example_ids[index])}
 
     def __getitems__(self, indices: Sequence[int] | Tensor) -> SequenceBatch:
@@ -277,6 +304,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             start_positions=bounds[0],
             end_positions=bounds[1],
             earlier_ids=self.ids_before(index),
+            goes_on_phrase=self.goes_on_phrase[flat] & real if self.goes_on_phrase is not None else None,
         )
 
     def ids_before(self, index: Tensor) -> Tensor | None:
@@ -309,7 +337,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
                 whole |= {"context": context} if context else {}
             elif name in ("start_positions", "end_positions") or (name == "labels" and not self.has_label_per_token):
                 whole[name] = torch.stack(values)
-            elif name != "example_id":
+            elif name not in ("example_id", "goes_on_phrase"):
                 whole[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=padding[name])
         return whole
 

@@ -1,7 +1,8 @@
-"""Masks for text: a share of the tokens, of whole words or of whole spans, as BERT hides them.
+"""Masks for text: a share of the tokens, of whole words or of whole spans, as BERT hides them, and whole phrases.
 
 As for sets, what is hidden is a pure function of (seed, epoch, example id). It knows no tokenizer beyond which ids are
-special and which begin a word. Devlin et al. (2019), section 3.1; Joshi et al. (2020), "SpanBERT", section 3.1.
+special and which begin a word. Devlin et al. (2019), section 3.1; Joshi et al. (2020), "SpanBERT", section 3.1; of
+phrases Sun et al. (2019), "ERNIE", section 3.2.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ class TextMaskingCollator(MaskingCollator):
         from [rate, max_rate]. Units are drawn until it is full: the first word is hidden always, other words where they
         fit into what is left of it, of a span that does not fit its first or its last ones. Of the hidden tokens 80%
         become [MASK], 10% another token, 10% stay.
+
+    A phrase of the data set (``SequenceDataset.with_phrases``) is one word, whatever the unit: it is hidden as a whole.
 
     Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
 
@@ -88,7 +91,7 @@ class TextMaskingCollator(MaskingCollator):
     def _drawn(self, sets: SequenceBatch, real: NDArray[np.bool_]) -> Tensor:
         ids, examples = sets.input_ids.numpy(), sets.example_ids.numpy()[:, None]
         may_hide = real & ~self.is_special[ids]
-        words = self._words(ids, may_hide)
+        words = self._words(ids, may_hide, sets.goes_on_phrase)
         sizes = np.zeros((len(ids), max(1, int(words.max(initial=-1)) + 1)), dtype=np.int64)  # one where all are blank
         rows = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
         np.add.at(sizes, (rows[may_hide], words[may_hide]), 1)
@@ -108,15 +111,19 @@ class TextMaskingCollator(MaskingCollator):
         np.put_along_axis(is_hidden, order, is_taken, axis=1)
         return torch.from_numpy(may_hide & np.take_along_axis(is_hidden, np.maximum(words, 0), axis=1))
 
-    def _words(self, ids: NDArray[np.int64], may_hide: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _words(
+        self, ids: NDArray[np.int64], may_hide: NDArray[np.bool_], goes_on_phrase: Tensor | None
+    ) -> NDArray[np.int64]:
         """(batch, length): the number of each token's word within its text, from 0, of tokens alone where they are the
-        units; what may not be hidden has none."""
-        if self.unit == "token":
-            return may_hide.cumsum(axis=1) - 1
-        # A special token ends a word, and a text may begin in the middle of one.
-        follows_special = np.roll(~may_hide, 1, axis=1)
-        follows_special[:, 0] = True
-        starts = may_hide & (self.is_word_start[ids] | follows_special)
+        units; a phrase is one. What may not be hidden has none."""
+        starts = may_hide
+        if self.unit != "token":
+            # A special token ends a word, and a text may begin in the middle of one.
+            follows_special = np.roll(~may_hide, 1, axis=1)
+            follows_special[:, 0] = True
+            starts = may_hide & (self.is_word_start[ids] | follows_special)
+        if goes_on_phrase is not None:
+            starts = starts & ~_is_joined(may_hide, goes_on_phrase.numpy())
         return starts.cumsum(axis=1) - 1
 
     def _units(self, num_words: int, examples: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -136,6 +143,14 @@ class TextMaskingCollator(MaskingCollator):
         others = torch.from_numpy(self.ordinary_ids[drawn.astype(np.int64)])
         shown = torch.where(kind < REPLACED, others, sets.input_ids)
         return torch.where(masked, torch.where(kind < REPLACED + KEPT, shown, self.mask_id), sets.input_ids)
+
+
+def _is_joined(may_hide: NDArray[np.bool_], goes_on_phrase: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(batch, length): whether a token goes on a phrase of which another may be hidden before it. A special token in a
+    phrase, [UNK], is never hidden and parts it not."""
+    seen = may_hide.cumsum(axis=1) - may_hide
+    before_phrase = np.maximum.accumulate(np.where(goes_on_phrase, 0, seen), axis=1)
+    return goes_on_phrase & (seen > before_phrase)
 
 
 def _fitting(sizes: NDArray[np.int64], units: NDArray[np.int64], budget: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -226,7 +226,8 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     made = {**SPLIT_FIELDS, **none} if overrides.get("split") is not None else {}
     if overrides.get("data") is not None:
         made = {**made, **none}  # the other table is one file, and has no parts
-    changes = {"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **overrides}
+    fixed = {"split": None, "dtype": "float32", "is_context_shuffled": False, **own.task.unscored_fields}
+    changes = {**fixed, **made, **overrides}
     if own.task.has_items and overrides.get("order") == overrides.get("items", own.set_task.items):
         changes["time_gaps"] = False  # items in their order have no times: all gaps are unknown
     return own.changed(**changes)

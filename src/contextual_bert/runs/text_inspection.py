@@ -17,6 +17,7 @@ from contextual_bert import inference, models, runs  # loaded when used: words a
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data import Split
 from contextual_bert.data.answers import find_answers
+from contextual_bert.data.phrases import read_phrases
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import DataError, Message, in_message, joined
 from contextual_bert.evaluation import has_grades
@@ -65,6 +66,8 @@ def look_at_texts(table: pa.Table, recipe: Recipe, split: Split | None, *, has_t
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
     if task.answer is not None:
         looks.append(_answers(table, recipe, task))
+    elif task.phrase_column is not None:
+        looks.append(_phrases(table, recipe, task.text, task.phrase_column))
     else:
         looks.append(_labels(table, recipe, task, split) if task.label is not None else Look([_LEARNED[task.kind]], []))
     return Look([line for look in looks for line in look.lines], [fault for look in looks for fault in look.faults])
@@ -147,6 +150,20 @@ def _answers(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     lines = [f"{number:,} of {counted(len(has_none), 'question')} {agreeing('have', number)} an answer in {name!r}"]
     fault = "error: {}: train stops there; give each letter by letter, and where it begins where that is named"
     return Look(lines, _counted(starts < 0, "answer", f"in {name!r} without a place in the text", fault))
+
+
+def _phrases(table: pa.Table, recipe: Recipe, text: str, name: str) -> Look:
+    """Inspect the number of phrases, and one that is none."""
+    readable = table.filter(pc.is_valid(table.column(text)))
+    rows = np.flatnonzero(pc.is_valid(table.column(text)).to_numpy())
+    try:
+        found = read_phrases(readable, text=text, name=name)
+    except DataError as error:
+        row = int(rows[error.row]) if error.row is not None else None
+        return Look([], [joined("error: ", in_message(error.moved(file=recipe.data, row=row)))])
+    sizes = np.diff(found.offsets)
+    number, of_texts = counted(len(found), "phrase"), counted(int((sizes > 0).sum()), "text")
+    return Look([_LEARNED["masked_text"], f"{number} in {of_texts}, each hidden as a whole"], [])
 
 
 def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | None) -> Look:

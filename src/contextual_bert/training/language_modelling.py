@@ -3,7 +3,7 @@
 Names of columns and settings only: it reads no table and loads no checkpoint.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -57,6 +57,8 @@ class MaskedText(LanguageModelling):
         text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
         truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
         masking: what is hidden: "token", "word" or "span".
+        phrases: column of phrases, which are hidden as a whole: lists of pairs of characters [start, end), as lists or
+            as text such as "[[0, 5], [9, 20]]". None: there are none.
         mask_rate: share of the tokens that is hidden.
         max_mask_rate: the largest share, where each text has one of its own between the two; for a model that is to
             draw texts from nothing.
@@ -77,6 +79,17 @@ class MaskedText(LanguageModelling):
     kind: str = field(default="masked_text", init=False)
     truncation: TruncationField = "head"
     masking: Annotated[Unit, Option("With --text and no --label: what is hidden.", TEXTS)] = "token"
+    phrases: Annotated[
+        str | None,
+        Option(
+            "With --text and no --label: phrases to hide as a whole, as [[0, 5], [9, 20]]: characters [start, end) "
+            "of the text.",
+            TEXTS,
+            metavar="COLUMN",
+            has_default=False,
+            is_of_data=True,
+        ),
+    ] = None
     mask_rate: Annotated[float, Option("With --text and no --label: share of tokens hidden.", TEXTS)] = 0.15
     max_mask_rate: Annotated[
         float | None,
@@ -107,6 +120,16 @@ class MaskedText(LanguageModelling):
                 value=number,
                 fix="Give a whole number of at least 1, or 'all'.",
             )
+
+    @property
+    def phrase_column(self) -> str | None:
+        """Return ``phrases``."""
+        return self.phrases
+
+    @property
+    def unscored_fields(self) -> Mapping[str, Any]:
+        """Return no phrases: tokens are scored one at a time, so a table that is evaluated need not have them."""
+        return {"phrases": None}
 
     @property
     def purpose(self) -> str:

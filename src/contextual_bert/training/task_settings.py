@@ -60,6 +60,11 @@ class TaskSettings:
         return ()
 
     @property
+    def unscored_fields(self) -> Mapping[str, Any]:
+        """Return fields that only a training reads, and their values where a finished run is evaluated."""
+        return {}
+
+    @property
     def grouping(self) -> tuple[str, ...]:
         """Return the columns that put rows together, where the table has one item a row."""
         return ()

@@ -116,6 +116,11 @@ class TextTask(TaskSettings):
         return None
 
     @property
+    def phrase_column(self) -> str | None:
+        """Return the column of phrases that are hidden as a whole; None where nothing is hidden, or by words alone."""
+        return None
+
+    @property
     def kept_length(self) -> int | None:
         """Return how many tokens of a text are kept; None: as many as the tokenizer allows."""
         return self.max_length
@@ -182,7 +187,7 @@ class TextTask(TaskSettings):
 
 
 # Fields of tasks on texts that name columns. A class without one of them says so.
-COLUMN_FIELDS = ("text", "label", "pair", "question", "answer", "answer_start")
+COLUMN_FIELDS = ("text", "label", "pair", "question", "answer", "answer_start", "phrases")
 TruncationField = Annotated[
     Truncation, Option("What is kept of longer texts: the beginning, or a quarter and the end.", TEXTS)
 ]

@@ -57,7 +57,7 @@ BESIDE: Mapping[str, str] = {
     "--answer-start": "texts.csv --text text --question who --answer label --checkpoint bert",
     **dict.fromkeys(("--label", "--pair", "--truncation"), TEXTS),
     "--text": f"texts.csv --label label{METHOD}",
-    "--masking": "texts.csv --text text --checkpoint bert",
+    **dict.fromkeys(("--masking", "--phrases"), "texts.csv --text text --checkpoint bert"),
     "--checkpoint": "texts.csv --text text --label label",
 }
 OF_COMMAND: Mapping[str, str] = {

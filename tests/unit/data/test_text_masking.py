@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingCollator
+from contextual_bert.data import EveryPosition, SequenceDataset, ShuffledContext, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
 
 PAD, MASK, CLS, SEP = 0, 1, 2, 3
@@ -172,3 +172,74 @@ def test_a_short_text_is_not_hidden_whole_by_one_span(rate: float) -> None:
     )
     hidden = masked(collate(texts.__getitems__(range(count)))).sum(dim=1)
     assert set(hidden.tolist()) == {max(1, round(rate * (length - 2)))}
+
+
+def with_phrases(texts: SequenceDataset, *, seed: int = 0) -> tuple[SequenceDataset, torch.Tensor]:
+    """The texts with phrases of two to five tokens, and the phrase of each token, -1 of none."""
+    generator, phrase_of = np.random.default_rng(seed), np.full(len(texts.input_ids), -1)
+    number = 0
+    for start, end in zip(texts.offsets[:-1].tolist(), texts.offsets[1:].tolist(), strict=True):
+        place = start + 1 + int(generator.integers(0, 6))
+        while place + 2 < end:
+            size = int(generator.integers(2, 6))
+            phrase_of[place : min(place + size, end - 1)] = number
+            place, number = place + size + int(generator.integers(0, 8)), number + 1
+    goes_on = np.zeros(len(phrase_of), dtype=bool)
+    goes_on[1:] = (phrase_of[1:] == phrase_of[:-1]) & (phrase_of[1:] >= 0)
+    return texts.with_phrases(torch.from_numpy(goes_on)), torch.from_numpy(phrase_of)
+
+
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
+def test_phrases_are_hidden_as_a_whole(unit: Any) -> None:
+    texts, phrase_of = with_phrases(dataset())
+    rows = texts.__getitems__(range(400))
+    hidden = masked(collator(unit=unit, rate=0.3)(rows))
+    flat = hidden[rows.is_real]
+    assert bool((phrase_of >= 0).any())
+    whole = torch.zeros(int(phrase_of.max()) + 1)
+    whole.index_add_(0, phrase_of[phrase_of >= 0], flat[phrase_of >= 0].float())
+    sizes = torch.bincount(phrase_of[phrase_of >= 0])
+    assert set((whole / sizes).tolist()) == {0.0, 1.0}
+    share = float(flat.sum() / (rows.lengths - 2).sum())
+    assert 0.28 < share < 0.34
+    alone = flat[(phrase_of < 0) & ~torch.isin(texts.input_ids, torch.tensor(SPECIAL))].float().mean()
+    assert 0.2 < float(alone) < 0.4  # what is in no phrase is hidden as well
+
+
+def test_only_tokens_of_phrases_are_joined() -> None:
+    """With tokens as units, each token outside of a phrase is hidden for itself."""
+    ids = [CLS, 5, 45, 6, 7, 8, SEP]  # 45 goes on a word
+    texts = SequenceDataset(ids * 500, np.arange(501) * 7, context={}, example_ids=np.arange(500))
+    texts = texts.with_phrases(torch.tensor([False, False, False, False, True, False, False] * 500))
+    tokens = masked(collator(rate=0.4)(texts.__getitems__(range(500))))[:, 1:-1]
+    assert torch.equal(tokens[:, 2], tokens[:, 3]) and bool(tokens[:, 2].any())
+    assert not torch.equal(tokens[:, 0], tokens[:, 1]) and not torch.equal(tokens[:, 3], tokens[:, 4])
+    words = masked(collator(rate=0.4, unit="word")(texts.__getitems__(range(500))))[:, 1:-1]
+    assert torch.equal(words[:, 0], words[:, 1]) and torch.equal(words[:, 2], words[:, 3])
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_a_special_token_in_a_phrase_is_not_hidden_and_does_not_part_it(unit: Any) -> None:
+    texts = SequenceDataset([CLS, 4, PAD, 5, 6, SEP] * 300, np.arange(301) * 6, context={})
+    texts = texts.with_phrases(torch.tensor([False, False, True, True, False, False] * 300))  # 4 [UNK] 5
+    hidden = masked(collator(unit=unit)(texts.__getitems__(range(300))))
+    assert torch.equal(hidden[:, 1], hidden[:, 3]) and not bool(hidden[:, 2].any())
+    first = texts.with_phrases(torch.tensor([False, False, False, True, False, False] * 300))  # [UNK] 5
+    hidden = masked(collator(unit=unit)(first.__getitems__(range(300))))
+    assert not torch.equal(hidden[:, 1], hidden[:, 3])
+
+
+def test_phrases_stay_with_their_texts() -> None:
+    texts, _ = with_phrases(dataset(20))
+    flags = texts.__getitems__([3, 7]).goes_on_phrase
+    assert flags is not None and bool(flags.any())
+    for same in (texts.subset([3, 7]), texts.subset([3, 7]).with_context({"age": torch.tensor([1, 2])})):
+        assert torch.equal(same.__getitems__([0, 1]).goes_on_phrase, flags)  # pyright: ignore[reportArgumentType]
+    dealt = ShuffledContext(texts.with_context({"age": torch.arange(20)}), seed=0)
+    assert torch.equal(dealt.__getitems__([3, 7]).goes_on_phrase, flags)  # pyright: ignore[reportArgumentType]
+    collate = collator(rate=0.4)
+    one_by_one = collate([texts[3], texts[7]])
+    assert torch.equal(one_by_one["labels"], collate(texts.__getitems__([3, 7]))["labels"])
+    assert "goes_on_phrase" not in texts.collate_fn([texts[3], texts[7]])
+    with pytest.raises(ConfigurationError, match="'goes_on_phrase' has 3 values"):
+        texts.with_phrases(torch.zeros(3, dtype=torch.bool))

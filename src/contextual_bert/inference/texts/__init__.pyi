@@ -1,4 +1,5 @@
 from .answer_scoring import score_answers
+from .encode_phrases import encode_phrases
 from .encode_questions import EncodedQuestions, QuestionReport, encode_questions
 from .encode_texts import EncodedTexts, TextReport, encode_texts
 from .label_scoring import score_labels
@@ -23,6 +24,7 @@ __all__ = [
     "TextReport",
     "TextSampling",
     "TextSpan",
+    "encode_phrases",
     "encode_questions",
     "encode_texts",
     "generate_texts",

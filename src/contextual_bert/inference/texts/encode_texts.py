@@ -60,6 +60,8 @@ class TextReport:
         shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
         remarks: lines on fields that are given and not read, and on those that rows lack and training hardly ever did.
         num_empty: texts in which the tokenizer finds nothing to read.
+        num_phrases: phrases that are masked as a whole.
+        num_unread_phrases: those of which no token is read: behind the cut, or without one.
     """
 
     num_texts: int
@@ -71,6 +73,8 @@ class TextReport:
     shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     remarks: tuple[str, ...] = ()
     num_empty: int = 0
+    num_phrases: int = 0
+    num_unread_phrases: int = 0
 
     @property
     def fault(self) -> str:
@@ -93,10 +97,16 @@ class TextReport:
         return [
             f"{counted(self.num_texts, 'text')}, {cut}{unread}",
             *([f"{counted(self.num_empty, 'empty text')}: nothing to read there"] if self.num_empty else []),
+            *self._phrase_lines(),
             *unknown,
             *outside_lines(self.outside),
             *self.remarks,
         ]
+
+    def _phrase_lines(self) -> list[str]:
+        lost = self.num_unread_phrases
+        unread = f", {lost:,} of them behind the cut or without a token" if lost else ""
+        return [f"{counted(self.num_phrases, 'phrase')} to mask as a whole{unread}"] if self.num_phrases else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +212,34 @@ def encode_texts(
         targets = _at_starts(tags, word_starts)
     elif label is not None:
         targets, names = _targets(checked_column(table, label, complete=True), label, labels)
+    is_pair = pair is not None
+    return encoded_layout(table, processor, layout, limit=limit, is_pair=is_pair, targets=targets, names=names)
+
+
+def encoded_layout(
+    table: pa.Table,
+    processor: ContextualBertProcessor,
+    layout: Layout,
+    *,
+    limit: int,
+    is_pair: bool = False,
+    targets: NDArray[Any] | None = None,
+    names: tuple[str, ...] = (),
+) -> EncodedTexts:
+    """Return laid out texts with their contexts, and the report of them.
+
+    Args:
+        table: of the texts and the context.
+        processor: has the tokenizer and the schema.
+        layout: which tokens are kept.
+        limit: tokens allowed in a text.
+        is_pair: True where each text has a second one.
+        targets: labels of the texts or tokens.
+        names: of the labels.
+    """
+    tokenizer: Any = processor.tokenizer
     context = processor.encode_columns(table)
-    halves = layout.token_type_ids
+    halves, word_starts = layout.token_type_ids, layout.word_starts()
     dataset = SequenceDataset(
         torch.from_numpy(layout.ids(tokenizer)),
         torch.from_numpy(layout.offsets),
@@ -212,21 +248,18 @@ def encode_texts(
         token_type_ids=torch.from_numpy(halves) if halves is not None else None,
         pad_id=tokenizer.pad_token_id,
     )
-    unknown, outside = (context.unknown, context.outside) if context is not None else ({}, {})
-    shared = context.shared if context is not None else {}
     num_unread = 0
     if word_starts is not None:
-        num_words = pc.sum(pc.list_value_length(table[text]), min_count=0).as_py()
-        num_unread = num_words - int((word_starts != NO_START).sum())
-    least = num_special(num_separators(tokenizer) if pair is not None else 0)
+        num_unread = layout.num_words - int((word_starts != NO_START).sum())
+    least = num_special(num_separators(tokenizer) if is_pair else 0)
     report = TextReport(
         table.num_rows,
         int(layout.is_cut.sum()),
         num_unread,
         limit,
-        unknown,
-        outside,
-        shared,
+        context.unknown if context is not None else {},
+        context.outside if context is not None else {},
+        context.shared if context is not None else {},
         num_empty=int((np.diff(layout.offsets) <= least).sum()),
     )
     return EncodedTexts(dataset, names, report, layout.is_cut, word_starts)

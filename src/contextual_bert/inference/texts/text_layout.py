@@ -31,11 +31,13 @@ _SLICE = 10_000  # texts whose tokens a tokenizer holds as objects of its own at
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Token ids of all texts, flat; for words also which word each token is of, counted over all texts."""
+    """Token ids of all texts, flat; for words also which word each token is of, counted over all texts, and for texts
+    with phrases which phrase, -1 of none."""
 
     values: NDArray[np.int64]
     offsets: NDArray[np.int64]
     word_of: NDArray[np.int64] | None = None
+    phrase_of: NDArray[np.int64] | None = None
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -108,6 +110,16 @@ class Layout:
         if words is None:
             return None
         return self.spread(np.where(np.diff(words, prepend=-1) > 0, words, NO_START), around=NO_START)
+
+    @property
+    def num_words(self) -> int:
+        """Return the number of words of all texts, those behind the cut too; 0 of whole texts."""
+        words = self.first.word_of
+        return int(words[-1]) + 1 if words is not None and len(words) else 0
+
+    def phrases(self) -> NDArray[np.int64] | None:
+        """The phrase of each token, counted over all texts, -1 of none; None where texts have no phrases."""
+        return None if self.first.phrase_of is None else self.spread(self.first.phrase_of, around=-1)
 
 
 def num_special(separators: int = 0) -> int:

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -11,7 +12,7 @@ from contextual_bert.baselines.shares import Observations
 from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingCollator
 from contextual_bert.errors import Message
 from contextual_bert.evaluation import EvaluationSettings, Scores
-from contextual_bert.inference import score
+from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_phrases, score
 from contextual_bert.inference.inspected_queries import InspectedBlanks
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.models.tokenization import WORD_PIECE, word_pieces
@@ -44,6 +45,14 @@ class MaskedTextTask(CountedTask, TextModelTask):
             settings = {**settings, "eval_dataset": EveryPosition(validation, leave_out=special_ids, most=most)}
         objective = MaskedObjective(arguments, self._tokenizer, self._collator(recipe))
         return ContextualBertTrainer(model, arguments, objective=objective, **settings)
+
+    def encode_rows(self, table: pa.Table) -> EncodedTexts | EncodedQuestions:
+        """Encode the texts of a table, with their phrases where there are some."""
+        task = self._task
+        if task.phrase_column is None:
+            return super().encode_rows(table)
+        how: dict[str, Any] = {"max_length": task.kept_length, "truncation": task.truncation}
+        return encode_phrases(table, self.processor, text=task.text, phrases=task.phrase_column, **how)
 
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Hide each token once, or a sample of them, and rank the true one."""

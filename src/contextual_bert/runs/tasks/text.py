@@ -131,7 +131,7 @@ class TextModelTask(TextData, Task):
         """Raise DataError where a column of the task, or that of the customers, lacks a cell or is of another type."""
         task, table, file = recipe.text_task, examples.table, recipe.data
         for name in task.columns:
-            checked_column(table, name, file=file, complete=name not in (task.answer, task.answer_start))
+            checked_column(table, name, file=file, complete=name in task.complete_columns)
         if recipe.customer is not None:
             checked_column(table, recipe.customer, file=file, complete=True)
         for name in (task.text, task.second):
