@@ -19,6 +19,7 @@ from contextual_bert_cli.output import (
     remark_unknown,
     show,
     show_json,
+    show_text,
     working,
 )
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
@@ -28,10 +29,11 @@ from contextual_bert_cli.records import at_options, read_context
 if TYPE_CHECKING:
     from pyarrow import Schema
 
-    from contextual_bert import QuestionAnsweringPipeline
+    from contextual_bert import QuestionAnsweringPipeline, TextToTextPipeline
     from contextual_bert.context import ContextSchema
     from contextual_bert.data import ReadSettings
     from contextual_bert.inference import TextAnswer, TextSpan
+    from contextual_bert.inference.texts.text_writing import TextWritten
     from contextual_bert.training import AnyTextTask
 
 # Key of a query about a text -> the option that gives it.
@@ -90,6 +92,20 @@ def answer_query(pipeline: "QuestionAnsweringPipeline", query: dict[str, Any], *
         show_json(span, indent=1)
     else:
         show_span(span, query)
+
+
+def write_query(pipeline: "TextToTextPipeline", query: dict[str, Any], *, output_format: str) -> None:
+    """Write the text of one text and print it."""
+    with working("writing"), at_options(QUERY_OPTIONS):
+        found = cast("TextWritten", pipeline(query))
+    if output_format == "json":
+        show_json(found, indent=1)
+        return
+    show_text(found["written"])
+    if not found["is_whole"]:
+        remark("the text ends here because no more tokens are written, not because the model ended it")
+    remark_unknown(found["unknown_context"])
+    remark(*found["notes"])
 
 
 def show_span(span: "TextSpan", query: dict[str, Any]) -> None:
@@ -159,7 +175,7 @@ def command(
     device: options.Device = "auto",
     given: Mapping[str, Any],
 ) -> None:
-    """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
+    """Label a text, answer a question about it or write another, or for all rows of a table, for whose it is."""
     from contextual_bert.data import ReadSettings
     from contextual_bert.errors import ConfigurationError, UnknownNameError
     from contextual_bert.places import PathPlace, SettingsPlace
@@ -183,6 +199,12 @@ def command(
     if misplaced:
         raise ConfigurationError(
             f"belongs to {'--text' if text is None else '--data'}", setting=misplaced[0], fix="Leave it out."
+        )
+    if task is not None and task.target is not None and truncation is not None:
+        raise ConfigurationError(
+            "is not for texts from which others are written: they are cut at their ends",
+            setting="--truncation",
+            fix="Leave it out.",
         )
     is_asking = check_question(task, {**of_text, **of_data, "--text": text, "--truncation": truncation})
     if not is_asking:
@@ -209,7 +231,7 @@ def command(
             except UnknownNameError as error:
                 raise error.further(f"Name the right one with {option}.") from error
 
-    from contextual_bert import QuestionAnsweringPipeline, TextPipeline
+    from contextual_bert import QuestionAnsweringPipeline, TextPipeline, TextToTextPipeline
     from contextual_bert.training import chosen_device
 
     place = chosen_device(device)
@@ -224,6 +246,16 @@ def command(
         answer = partial(asked.answer_table, batch_size=batch_size)
         schema = asked.processor.schema
         write_predictions(data, output, asked.columns, answer, read=columns, schema=schema, reading=reading)
+        return
+    if task is not None and task.target is not None:
+        with working(f"loading {directory}"):
+            writer = TextToTextPipeline.from_pretrained(directory, device=place)
+        if data is None or output is None:
+            write_query(writer, {"text": text, "context": own}, output_format=output_format)
+            return
+        write, schema = partial(writer.write_table, batch_size=batch_size), writer.processor.schema
+        columns = {"text": text_column or task.text}
+        write_predictions(data, output, writer.columns, write, read=columns, schema=schema, reading=reading)
         return
     query = {"text": text, "pair": pair, "context": own}
     with working(f"loading {directory}"):

@@ -27,8 +27,9 @@ _OF_SCHEMA = ("min_customers", "max_categories", "hash_buckets", "leaks", "sensi
 
 def lacks_checkpoint(options: Mapping[str, Any]) -> bool:
     """Return whether the options describe a task on texts that cannot do without a checkpoint, and name none."""
-    is_without = options.get("checkpoint") is None and options.get("objective") != "causal"
-    return options.get("text") is not None and is_without
+    if options.get("objective") == "causal" or options.get("target") is not None:
+        return False
+    return options.get("text") is not None and options.get("checkpoint") is None
 
 
 def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
@@ -219,7 +220,7 @@ def free_folder(wanted: str) -> str:
 
 def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]:
     """Return the remark that a command on texts without a label leads to training on hidden words."""
-    named = ("label", "answer", "objective")
+    named = ("label", "answer", "objective", "target")
     if choices.get("text") is None or any(choices.get(name) is not None for name in named):
         return []
     return [

@@ -24,7 +24,16 @@ from .learning import (
     measure_convergence,
     slope_of_last_part,
 )
-from .metrics import ANSWER_METRICS, LABEL_METRICS, RANK_METRICS, SET_METRICS, Metric, metric_key, metric_of
+from .metrics import (
+    ANSWER_METRICS,
+    LABEL_METRICS,
+    RANK_METRICS,
+    SET_METRICS,
+    TEXT_METRICS,
+    Metric,
+    metric_key,
+    metric_of,
+)
 from .paired_runs import PairedRuns
 from .plots import plot_comparison, plot_importance, plot_recall, plot_reliability, plot_segments
 from .report import EvaluationSettings, Report, evaluate_scores
@@ -40,12 +49,14 @@ from .study_plots import (
     plot_reliability_by_method,
 )
 from .tables import Provenance
+from .text_predictions import TextPredictions
 
 __all__ = [
     "ANSWER_METRICS",
     "LABEL_METRICS",
     "RANK_METRICS",
     "SET_METRICS",
+    "TEXT_METRICS",
     "AnswerPredictions",
     "Asked",
     "Calibration",
@@ -78,6 +89,7 @@ __all__ = [
     "Segment",
     "SetPredictions",
     "Study",
+    "TextPredictions",
     "Unscored",
     "bootstrap",
     "class_scores",

@@ -19,6 +19,7 @@ from contextual_bert.evaluation.measures import check_clusters
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.scores import Predictions, Scores
 from contextual_bert.evaluation.set_predictions import SetPredictions
+from contextual_bert.evaluation.text_predictions import TextPredictions
 
 Role = Literal["method", "control", "baseline", "oracle"]
 
@@ -126,6 +127,8 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
     if isinstance(own, SetPredictions) or isinstance(others, SetPredictions):
         _check_sets(run, own, first, others)
         return
+    if isinstance(own, TextPredictions) or isinstance(others, TextPredictions):
+        return  # both have the same texts, each of as many tokens: the scored rows are the same
     if own.names != others.names:
         raise DataError(f"{place(run)} has the labels {own.names}, {place(first)} {others.names}", fix=_SAME_ROWS)
     if _are_grades(own) != _are_grades(others):

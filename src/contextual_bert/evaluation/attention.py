@@ -6,6 +6,7 @@ where a layer looked, not why an answer came out.
 """
 
 import base64
+import io
 import struct
 import zlib
 from collections.abc import Sequence
@@ -16,11 +17,11 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from contextual_bert.evaluation.drawing import BLUE, RED
+from contextual_bert.evaluation.drawing import BLUE, RED, escaped, new_figure
 from contextual_bert.evaluation.pages import render_template
 from contextual_bert.evaluation.tables import Table
 
-Maps = NDArray[np.float32]  # (heads, positions, positions), from each to each
+Maps = NDArray[np.float32]  # (heads, rows, positions), from each row to each position
 MEAN = "mean of heads"
 _LEVELS = 63  # of colour, besides none
 _LEAST_CHANGE = 0.0005
@@ -48,6 +49,7 @@ class AttentionMaps:
         heads: names of the heads of each layer.
         compared: the maps of each layer without the context, between the positions of ``shared``; None: there are none.
         shared: the positions that both have. The words of a context are in one alone.
+        rows: names of what looks, where it is not the positions themselves: the tokens that a decoder writes.
 
     Example:
         >>> maps = np.eye(2, dtype=np.float32)[None]
@@ -60,6 +62,7 @@ class AttentionMaps:
     heads: tuple[tuple[str, ...], ...]
     compared: tuple[Maps, ...] | None = None
     shared: tuple[int, ...] | None = None
+    rows: tuple[str, ...] | None = None
 
     @property
     def shared_tokens(self) -> tuple[str, ...]:
@@ -70,12 +73,14 @@ class AttentionMaps:
         """Return the maps of a layer between the positions that both have: with the context and without it."""
         assert self.compared is not None
         own = self.layers[layer]
-        return (own if self.shared is None else own[:, self.shared][:, :, self.shared]), self.compared[layer]
+        if self.shared is not None:
+            own = (own if self.rows is not None else own[:, self.shared])[:, :, self.shared]
+        return own, self.compared[layer]
 
     def moved(self, layer: int) -> NDArray[np.float64]:
         """Return the share of its attention that each head gives elsewhere without the context, (heads,).
 
-        Formula: mean over positions i of 1/2 sum over j of |a_ij - b_ij|, the total variation distance
+        Formula: mean over rows i of 1/2 sum over j of |a_ij - b_ij|, the total variation distance
         """
         with_context, without = (each.astype(np.float64) for each in self.pair(layer))
         return 0.5 * np.abs(with_context - without).sum(axis=2).mean(axis=1)
@@ -84,6 +89,7 @@ class AttentionMaps:
         """Return the largest differences of all heads, the largest first; none that three digits do not show."""
         found: list[AttentionChange] = []
         names = self.shared_tokens
+        rows = self.rows or names
         for layer in range(len(self.layers)):
             own, other = self.pair(layer)
             difference = np.abs(own - other).ravel()
@@ -92,7 +98,7 @@ class AttentionMaps:
                 change = AttentionChange(
                     layer=layer + 1,
                     head=self.heads[layer][head],
-                    source=f"{names[source]} ({source + 1})",
+                    source=f"{rows[source]} ({source + 1})",
                     target=f"{names[target]} ({target + 1})",
                     share=float(own[head, source, target]),
                     compared=float(other[head, source, target]),
@@ -101,11 +107,12 @@ class AttentionMaps:
         shown = [each for each in found if abs(each.share - each.compared) >= _LEAST_CHANGE]
         return sorted(shown, key=lambda each: -abs(each.share - each.compared))[:most]
 
-    def tables(self, *, compared: str) -> list[Table]:
+    def tables(self, *, compared: str, noun: str = "attention") -> list[Table]:
         """Return a table of the attention that moved in each layer, and one of the largest changes.
 
         Args:
             compared: what the context is compared with, for the headings.
+            noun: what the maps are of, for the titles.
         """
         if self.compared is None:
             return []
@@ -119,16 +126,21 @@ class AttentionMaps:
         ]
         columns = ("layer", "head", "from", "to", "with", compared, "difference")
         moved = Table(
-            "Attention that the context moves, by layer",
+            f"{noun.capitalize()} that the context moves, by layer",
             ("layer", "head that moves most", MEAN, "that head"),
             tuple(layers),
             num_label_columns=2,
         )
-        return [moved, *([Table("The largest changes", columns, tuple(rows), num_label_columns=4)] if rows else [])]
+        return [
+            moved,
+            *([Table(f"The largest changes of {noun}", columns, tuple(rows), num_label_columns=4)] if rows else []),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return names and numbers, the mean over heads of each layer, for JSON."""
         found: dict[str, Any] = {"tokens": [*self.tokens], "layers": []}
+        if self.rows is not None:
+            found["rows"] = [*self.rows]
         if self.compared is not None:
             found["shared_tokens"] = [*self.shared_tokens]
             found["changes"] = [each._asdict() for each in self.changes()]
@@ -140,15 +152,36 @@ class AttentionMaps:
             found["layers"].append(entry)
         return found
 
-    def to_html(self, *, compared: str) -> Markup:
+    def to_png(self, *, layer: int = -1) -> bytes:
+        """Return a picture of one layer, the mean of its heads, with the names of rows and positions.
+
+        Args:
+            layer: from 0; -1 is the last.
+        """
+        rows = self.rows or self.tokens
+        figure = new_figure(1.5 + 0.3 * len(self.tokens), 1.2 + 0.25 * len(rows))
+        panel = figure.subplots()
+        image = panel.imshow(self.layers[layer].mean(axis=0), cmap="Blues", vmin=0, aspect="auto")
+        panel.set_xticks(range(len(self.tokens)), list(map(escaped, self.tokens)), rotation=90)
+        panel.set_yticks(range(len(rows)), list(map(escaped, rows)))
+        panel.xaxis.tick_top()
+        figure.colorbar(image, label="share of the row's attention")
+        written = io.BytesIO()
+        figure.savefig(written, format="png", dpi=110)
+        return written.getvalue()
+
+    def to_html(self, *, compared: str, figure_id: str = "attention") -> Markup:
         """Return the figure: the maps of the chosen layer and head beside each other.
 
         Args:
             compared: what the context is compared with, for the headings.
+            figure_id: of the figure, which no other on the page has.
         """
-        panels = [_Panel("with the context" if self.compared is not None else "attention", self.tokens, [])]
+        title = "with the context" if self.compared is not None else "attention"
+        panels = [_Panel(title, self.rows or self.tokens, self.tokens, [])]
         if self.compared is not None:
-            panels += [_Panel(title, self.shared_tokens, []) for title in (compared, "difference")]
+            rows = self.rows or self.shared_tokens
+            panels += [_Panel(title, rows, self.shared_tokens, []) for title in (compared, "difference")]
         for layer, maps in enumerate(self.layers):
             own = [maps.mean(axis=0, keepdims=True), maps]
             other = None
@@ -166,7 +199,9 @@ class AttentionMaps:
                     panels[2].add(layer, head, scaled, f"darkest: {largest:.2g}; blue is more with it", _DIFFERENCES)
                 panels[0].add(layer, head, map_of_head / highest, f"darkest: {highest:.2g}", _SHARES)
         most = max(self.heads, key=len)
-        return render_template("attention.html", panels=panels, layers=self.heads, heads=(MEAN, *most))
+        return render_template(
+            "attention.html", figure_id=figure_id, panels=panels, layers=self.heads, heads=(MEAN, *most)
+        )
 
 
 class _Image(NamedTuple):
@@ -182,6 +217,7 @@ class _Panel(NamedTuple):
     """The pictures of all layers and heads that share their names of positions."""
 
     title: str
+    rows: Sequence[str]
     tokens: Sequence[str]
     images: list[_Image]
 

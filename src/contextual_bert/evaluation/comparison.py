@@ -483,7 +483,7 @@ def _compared_groups(
                 column=group.feature,
                 fix="Give all rows of a text the same: they are counted together.",
             )
-        main = [measures[0] for measures in paired.measures]
+        main = paired.main_measures
         inside = main[0].places(len(first))[group.rows]
         numbers = [each.exact(inside[inside >= 0])[paired.main] for each in main]
         methods = {name: seed_mean([numbers[run] for run in members]) for name, members in paired.groups.items()}

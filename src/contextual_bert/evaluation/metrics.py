@@ -28,6 +28,7 @@ ENTITY_PRECISION = "entity_precision_percent"
 ENTITY_RECALL = "entity_recall_percent"
 ENTITY_F1 = "entity_f1_percent"
 EXACT_MATCH = "exact_match_percent"
+EXACT_TEXT = "exact_text_percent"
 ANSWER_F1 = "answer_f1_percent"
 # Of sets that were hidden as a whole: which of their true items, and what is measured -> label.
 _OF_WHICH = {"set": "", "repeated": " of repeated items", "new": " of new items"}
@@ -134,6 +135,15 @@ _METRICS = {
         Metric(ENTITY_F1, "entity F1", "%", 2, True, _OF_ENTITIES),
         Metric(EXACT_MATCH, "exact match", "%", 2, True, _OF_ANSWERS),
         Metric(ANSWER_F1, "answer F1", "%", 2, True, _OF_ANSWERS),
+        Metric(
+            EXACT_TEXT,
+            "exact text match",
+            "%",
+            2,
+            True,
+            "Exact text match: share of the texts that are written as their targets, token by token, where each time "
+            "the likeliest token is taken.",
+        ),
     )
 }
 
@@ -150,8 +160,9 @@ LABEL_METRICS = (
     ENTITY_F1,
 )
 ANSWER_METRICS = (EXACT_MATCH, ANSWER_F1)
+TEXT_METRICS = (EXACT_TEXT,)
 SET_METRICS = tuple(f"set_{name}_at_{k}_percent" for k in SET_KS for name in _OF_SETS)
-PREDICTION_METRICS = (*LABEL_METRICS, *ANSWER_METRICS)
+PREDICTION_METRICS = (*LABEL_METRICS, *ANSWER_METRICS, *TEXT_METRICS)
 _SHORT_NAMES = {
     "accuracy": ACCURACY,
     "answer_f1": ANSWER_F1,
@@ -160,6 +171,7 @@ _SHORT_NAMES = {
     "entity_precision": ENTITY_PRECISION,
     "entity_recall": ENTITY_RECALL,
     "exact_match": EXACT_MATCH,
+    "exact_text": EXACT_TEXT,
     "macro_f1": MACRO_F1,
     "mae": MEAN_ABSOLUTE_ERROR,
     "mrr": RECIPROCAL_RANK,

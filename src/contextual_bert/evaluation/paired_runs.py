@@ -63,9 +63,10 @@ class PairedRuns:
         self.settings = settings
         self.draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
         kept, _ = usable_ks(settings.ks, num_items)
-        # One list a run; the first measures are those of the metric that runs are judged by.
         set_ks, _ = usable_ks(settings.set_ks, num_items)
-        self.measures: list[list[Measures]] = [measures_of(each, kept, set_ks=set_ks) for each in self.scores]
+        self.measures: list[list[Measures]] = [  # a list a run
+            measures_of(each, kept, set_ks=set_ks) for each in self.scores
+        ]
         self.metrics: list[dict[str, float]] = [
             {key: value for each in own for key, value in each.exact().items()} for own in self.measures
         ]
@@ -78,6 +79,12 @@ class PairedRuns:
     def main(self) -> str:
         """Key of the metric that the runs are judged by."""
         return main_metric(self.metrics[0])
+
+    @property
+    def main_measures(self) -> list[Measures]:
+        """Of each run, the measures that the main metric is one of."""
+        key = self.main
+        return [next(each for each in own if key in each.metrics(each.columns[0])) for own in self.measures]
 
     def of_shared_seeds(self) -> Self:
         """Return the runs of the seeds that all methods have, and baselines; all where no seed is shared by all."""

@@ -28,10 +28,11 @@ from contextual_bert.evaluation.metrics import (
 )
 from contextual_bert.evaluation.number_columns import reject, set_columns
 from contextual_bert.evaluation.set_predictions import SetPredictions
+from contextual_bert.evaluation.text_predictions import TextPredictions
 
 # bf16 scorers sum their probabilities in float32: a hair above one is rounding, more is a wrong scorer.
 _ROUNDING = 1e-3
-Predictions = LabelPredictions | AnswerPredictions | SetPredictions
+Predictions = LabelPredictions | AnswerPredictions | SetPredictions | TextPredictions
 _COLUMNS = ("example_id", "position", "log_probability", "num_better", "num_tied", "confidence")
 
 
@@ -174,7 +175,8 @@ def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
     labels = [part for part in parts if isinstance(part, LabelPredictions)]
     answers = [part for part in parts if isinstance(part, AnswerPredictions)]
     sets = [part for part in parts if isinstance(part, SetPredictions)]
-    if not labels and not answers and not sets:
+    texts = [part for part in parts if isinstance(part, TextPredictions)]
+    if not labels and not answers and not sets and not texts:
         return None
     if len(labels) == len(parts):
         return LabelPredictions.concatenate(labels)
@@ -182,6 +184,8 @@ def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
         return AnswerPredictions.concatenate(answers)
     if len(sets) == len(parts):
         return SetPredictions.concatenate(sets)
+    if len(texts) == len(parts):
+        return TextPredictions.concatenate(texts)
     raise ConfigurationError("The parts have predictions of different kinds", fix="Concatenate scores of one kind.")
 
 

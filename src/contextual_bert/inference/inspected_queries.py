@@ -83,6 +83,18 @@ class InspectedQuery(ABC):
             outputs: of the model for one row.
         """
 
+    def further_inputs(self, context: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return what ``forward`` takes besides, which the model makes of the query under its own context."""
+        return {}
+
+    def layers(self, outputs: Any) -> Sequence[Tensor]:
+        """Return the maps of each layer, (1, heads, positions, positions)."""
+        return outputs.attentions
+
+    def cross_attention(self, outputs: Any) -> tuple[tuple[str, ...], Tensor] | None:
+        """Return what reads the positions from outside, and its map (heads, rows, positions); None: nothing does."""
+        return None
+
     @abstractmethod
     def choice_name(self, choice: int) -> str:
         """Return what a choice is called."""
@@ -189,6 +201,41 @@ class InspectedNext(InspectedText):
 
     def shares(self, outputs: Any) -> dict[str, Tensor]:
         return {"next token": outputs.logits[0, -1].float().softmax(dim=-1).cpu()}
+
+    def choice_name(self, choice: int) -> str:
+        return self.name_of(choice)
+
+
+class InspectedSource(InspectedText):
+    """A text from which another one is written."""
+
+    keys = ("text",)
+
+    def further_inputs(self, context: Mapping[str, Tensor]) -> dict[str, Any]:
+        given = {name: self.inputs[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
+        own = {name: values.to(self.model.device) for name, values in context.items()}
+        written = self.model.generate(
+            given.pop("input_ids"),
+            **given,
+            context=own or None,
+            max_new_tokens=min(MAX_POSITIONS, self.model.config.max_position_embeddings),
+            eos_token_id=self.processor.tokenizer.sep_token_id,  # pyright: ignore[reportAttributeAccessIssue]
+        )[:, 1:]
+        self.written = [self.name_of(token) for token in written[0].tolist()]
+        return {"labels": written.cpu()}
+
+    def layers(self, outputs: Any) -> Sequence[Tensor]:
+        return outputs.encoder_attentions
+
+    def cross_attention(self, outputs: Any) -> tuple[tuple[str, ...], Tensor] | None:
+        weights = outputs.cross_attentions
+        return (tuple(self.written), weights[0]) if weights is not None else None
+
+    def shares(self, outputs: Any) -> dict[str, Tensor]:
+        found = outputs.logits[0].float().softmax(dim=-1).cpu()
+        return {
+            f"{place}: {name}": share for place, (name, share) in enumerate(zip(self.written, found, strict=True), 1)
+        }
 
     def choice_name(self, choice: int) -> str:
         return self.name_of(choice)

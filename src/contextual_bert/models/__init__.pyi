@@ -19,6 +19,7 @@ from .parameter_count import (
 )
 from .processing_contextual_bert import ContextualBertProcessor
 from .reserved_items import RESERVED_ITEMS
+from .seq2seq_lm import ContextualBertForSeq2SeqLM
 from .sequence_classification import ContextualBertForSequenceClassification
 from .token_heads import (
     ContextualBertForQuestionAnswering,
@@ -36,6 +37,7 @@ __all__ = [
     "ContextualBertForCausalLM",
     "ContextualBertForMaskedLM",
     "ContextualBertForQuestionAnswering",
+    "ContextualBertForSeq2SeqLM",
     "ContextualBertForSequenceClassification",
     "ContextualBertForTokenClassification",
     "ContextualBertModel",

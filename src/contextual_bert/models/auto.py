@@ -14,6 +14,7 @@ from contextual_bert.models.feature_extraction_contextual_bert import ContextFea
 from contextual_bert.models.masked_lm import ContextualBertForMaskedLM
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
 from contextual_bert.models.processing_contextual_bert import ContextualBertProcessor
+from contextual_bert.models.seq2seq_lm import ContextualBertForSeq2SeqLM
 from contextual_bert.models.sequence_classification import ContextualBertForSequenceClassification
 from contextual_bert.models.token_heads import (
     ContextualBertForQuestionAnswering,
@@ -27,6 +28,7 @@ MODELS: Mapping[Any, type[ContextualBertPreTrainedModel]] = {
         ContextualBertModel,
         ContextualBertForMaskedLM,
         ContextualBertForCausalLM,
+        ContextualBertForSeq2SeqLM,
         ContextualBertForSequenceClassification,
         ContextualBertForTokenClassification,
         ContextualBertForQuestionAnswering,

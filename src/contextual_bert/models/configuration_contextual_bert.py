@@ -15,12 +15,14 @@ from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message, did_you_mean
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.models.backbones import Blocks, get_blocks
+from contextual_bert.models.positions import POSITION_EMBEDDINGS
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.time_units import TIME_UNITS
 
 PAPER_CONTEXT_SIZE = 736
 POOLINGS = ("cls", "first", "mean")
 BLOCKS = ("bert", "mpnet", "modernbert", "gpt2")
+DECODERS = ("transformer", "gru_bahdanau", "gru_luong", "gru")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 SIZES = (
@@ -30,6 +32,7 @@ SIZES = (
     "intermediate_size",
     "max_position_embeddings",
     "embedding_size",
+    "num_decoder_layers",
     "num_separators",
     "segment_length",
     "num_segment_layers",
@@ -44,6 +47,7 @@ LARGEST = {
     "vocab_size": 1_000_000_000,
     "type_vocab_size": 1_000_000,
     "num_extra_layers": 1_000,
+    "num_decoder_layers": 1_000,
     "embedding_size": 1_000_000,
     "num_separators": 10,
     "num_segment_layers": 1_000,
@@ -80,6 +84,12 @@ class ContextualBertConfig(BertConfig):
         embedding_size: width of the embeddings where it is not that of the blocks: a layer maps them to it, and the
             masked-item head back. None: that of the blocks.
         pooler_act: activation of the pooler: "tanh", as in BERT, "relu" or "gelu".
+        position_embedding: what a table of positions is: "learned", or "sinusoidal", fixed sines and cosines (Vaswani
+            et al., 2017), of the encoder and of a Transformer decoder.
+        decoder_type: of an encoder-decoder, what writes: "transformer", "gru_bahdanau", "gru_luong", or "gru", without
+            attention; None: there is no decoder.
+        num_decoder_layers: blocks or layers of the decoder; None: as many as the encoder has.
+        decoder_start_token_id: id of the token before each target.
         num_separators: how many [SEP] stand between two texts, or the words of a context and a text.
         has_pretrained_start: whether the method's modules are laid out so that the model can start as a checkpoint;
             ``from_checkpoint`` sets it.
@@ -134,6 +144,10 @@ class ContextualBertConfig(BertConfig):
     backbone_settings: dict[str, Any] | None = None
     embedding_size: int | None = None
     pooler_act: str = "tanh"
+    position_embedding: str = "learned"
+    decoder_type: str | None = None
+    num_decoder_layers: int | None = None
+    decoder_start_token_id: int | None = None
     num_separators: int = 1
     has_pretrained_start: bool = False
     num_extra_layers: int = 0
@@ -160,6 +174,7 @@ class ContextualBertConfig(BertConfig):
         self._check_numbers()
         super().__post_init__(**kwargs)
         self._check()
+        self.is_encoder_decoder = self.decoder_type is not None
         if self.use_cache is None:  # what sees both sides has nothing to cache, and a True warns when checkpointing
             self.use_cache = self.blocks.is_causal
 
@@ -226,12 +241,14 @@ class ContextualBertConfig(BertConfig):
             "softmax_over": get_args(SoftmaxOver),
             "pooler_act": POOLER_ACTIVATIONS,
             "backbone": BLOCKS,
+            "position_embedding": POSITION_EMBEDDINGS,
         }
         for name, known in choices.items():
             value = getattr(self, name)
             if value not in known:
                 raise ConfigurationError("is unknown", setting=name, value=value, allowed=did_you_mean(value, known))
-        for name, known in {"problem_type": PROBLEM_TYPES, "time_gaps": TIME_UNITS}.items():
+        optional = {"problem_type": PROBLEM_TYPES, "time_gaps": TIME_UNITS, "decoder_type": DECODERS}
+        for name, known in optional.items():
             value = getattr(self, name)
             if value is not None and value not in known:
                 allowed = did_you_mean(str(value), known)
@@ -469,7 +486,8 @@ class ContextualBertConfig(BertConfig):
             >>> ContextualBertConfig(vocab_size=50, **sizes).num_weights
             912
         """
-        hidden, positions = self.hidden_size, self.max_position_embeddings if self.has_position_embeddings else 0
+        has_table = self.has_position_embeddings and self.position_embedding == "learned"
+        hidden, positions = self.hidden_size, self.max_position_embeddings if has_table else 0
         block = 4 * hidden**2 + 2 * hidden * self.intermediate_size
         features = sum((each.num_embeddings + each.vector_size) * each.embedding_size for each in self.layout)
         return (

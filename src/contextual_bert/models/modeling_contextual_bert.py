@@ -38,6 +38,7 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.gap_dropout import with_unknown_gaps
 from contextual_bert.models.learned_absence import LearnedAbsence
+from contextual_bert.models.positions import position_table
 from contextual_bert.models.pretrained import load_checkpoint
 
 Context = Mapping[str, Tensor]
@@ -56,9 +57,7 @@ class ContextualBertEmbeddings(nn.Module):
         # A model that reads from left to right sees no padding, whose id may be that of the end of a text.
         padding_id = None if config.blocks.is_causal else config.pad_token_id
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=padding_id)
-        self.position_embeddings = (
-            nn.Embedding(config.max_position_embeddings, size) if config.has_position_table else None
-        )
+        self.position_embeddings = position_table(config, size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
         self.has_time_gaps = config.time_gaps is not None
         settings = config.backbone_settings or {}
@@ -201,6 +200,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
     num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
     auto_class: ClassVar[Any] = AutoModel  # that finds the same head of other architectures
+    checkpoint_class: ClassVar[Any] = None  # that reads their checkpoints; None: auto_class
     is_causal: ClassVar[bool | None] = None  # whether the head needs blocks that read from left to right; None: any
     is_for_items: ClassVar[bool] = False  # whether it takes ``predicts_next`` and ``has_context_at_output``
     has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it

@@ -150,7 +150,7 @@ def converted_weights(
         backbone: the checkpoint's.
         **loading: for ``from_pretrained``.
     """
-    plain, info = model_class.auto_class.from_pretrained(
+    plain, info = (model_class.checkpoint_class or model_class.auto_class).from_pretrained(
         checkpoint, output_loading_info=True, trust_remote_code=False, **loading
     )
     prefix = "" if plain.base_model is not plain else f"{plain.base_model_prefix}."

@@ -6,7 +6,7 @@ Paper: not there; docs/guides/explain.md, "Look inside".
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -49,6 +49,8 @@ PROBED = (
     "that of rows that were held out. With the contexts of others the states hold of a field what the text or set "
     "tells by itself; what a layer tells beyond that came from the context. The input is what the first layer reads."
 )
+CROSS_ATTENTION = "attention of what is written"
+CROSS_READ = "Each row is a token that is written, each column one of the text that it reads. The last layer is shown."
 Progress = Callable[[int, int], None]
 
 
@@ -71,6 +73,7 @@ class ModelInspection:
         compared: what the context is compared with; None where the model reads none.
         heading: what the columns of comparison are called.
         maps: the attention.
+        cross_maps: the attention of the tokens that are written to the text, of a model that writes with it.
         predictions: the likeliest choices of each place.
         notes: what the reader should know.
         probes: accuracy of linear probes by layer, where they were asked for.
@@ -83,6 +86,7 @@ class ModelInspection:
     maps: AttentionMaps
     predictions: tuple[ChoiceShare, ...]
     notes: tuple[str, ...]
+    cross_maps: AttentionMaps | None = None
     probes: tuple[ProbeCurve, ...] = ()
 
     def tables(self) -> list[Table]:
@@ -90,7 +94,12 @@ class ModelInspection:
         columns = ("place", "choice", "with", *([self.heading, "difference, points"] if self.compared else []))
         rows = tuple(_cells(each) for each in self.predictions)
         predicted = [Table("Prediction", columns, rows, num_label_columns=2)] if rows else []
-        return [*predicted, *self.maps.tables(compared=self.heading), *(each.table() for each in self.probes)]
+        moved = self.maps.tables(compared=self.heading)
+        return [*predicted, *moved, *self._cross_tables(), *(each.table() for each in self.probes)]
+
+    def _cross_tables(self) -> list[Table]:
+        maps = self.cross_maps
+        return maps.tables(compared=self.heading, noun=CROSS_ATTENTION) if maps is not None else []
 
     def to_json(self) -> str:
         """Return names and numbers as JSON."""
@@ -99,6 +108,7 @@ class ModelInspection:
             "compared_with": self.compared,
             "predictions": [each._asdict() for each in self.predictions],
             **self.maps.to_dict(),
+            **({"written": self.cross_maps.to_dict()} if self.cross_maps is not None else {}),
             "probes": [each.to_dict() for each in self.probes],
             "notes": [*self.notes],
         }
@@ -129,6 +139,15 @@ class ModelInspection:
                 tables=tuple(self.maps.tables(compared=self.heading)),
             ),
         ]
+        if self.cross_maps is not None:
+            sections.append(
+                Section(
+                    CROSS_ATTENTION.capitalize(),
+                    (CROSS_READ,),
+                    figure=self.cross_maps.to_html(compared=self.compared or "", figure_id="written"),
+                    tables=tuple(self._cross_tables()),
+                )
+            )
         images: dict[str, bytes] = {}
         if self.probes:
             images[PROBES_FILE] = draw_probes(self.probes)
@@ -187,6 +206,7 @@ def inspect_model(
     contexts.add_compared(lambda: evaluated_rows(recipe, run.recipe, source).table)
     longest = num_readable(model.config, processor.tokenizer) if processor.is_for_text else model.config.vocab_size
     asked = task.inspected(model, processor, query, room=contexts.room(longest))
+    asked.inputs |= asked.further_inputs(contexts.own)
     answer = _Recorder(asked, contexts.sentences_of)
     found: list[_Answer] = []
     for done, context in enumerate((contexts.own, *contexts.compared), 1):
@@ -200,6 +220,7 @@ def inspect_model(
         compared=contexts.name,
         heading="versus" if versus else "without",
         maps=_maps(own, others, heads=answer.heads(own)),
+        cross_maps=_cross_maps(own, others),
         predictions=tuple(_shares(asked, own, others)),
         notes=(*asked.notes, *contexts.notes),
     )
@@ -207,12 +228,13 @@ def inspect_model(
 
 class _Answer(NamedTuple):
     """What a model computed for one context: names of positions, which of them are no words of a context, the maps of
-    each layer, and the probabilities at each place."""
+    each layer, the probabilities at each place, and the map of a text that is written."""
 
     tokens: tuple[str, ...]
     shared: tuple[int, ...]
     layers: list[NDArray[np.float32]]
     shares: dict[str, Tensor]
+    cross: AttentionMaps | None
 
 
 class _Contexts:
@@ -347,9 +369,18 @@ class _Recorder:
             shared = tuple(range(len(tokens)))
         inputs = {**self.asked.inputs, **({"context": dict(context)} if context else {})}
         outputs = record_activations(self.asked.model, inputs)
-        layers = [weights[0].float().cpu().numpy() for weights in outputs.attentions]
+        layers = [weights[0].float().cpu().numpy() for weights in self.asked.layers(outputs)]
         shares = {place: share.cpu() for place, share in self.asked.shares(outputs).items()}
-        return _Answer(tokens, shared, layers, shares)
+        return _Answer(tokens, shared, layers, shares, self._cross(outputs))
+
+    def _cross(self, outputs: Any) -> AttentionMaps | None:
+        found = self.asked.cross_attention(outputs)
+        if found is None:
+            return None
+        rows, weights = found
+        heads = tuple(str(head + 1) for head in range(len(weights)))
+        layer = weights.float().cpu().numpy()
+        return AttentionMaps(tokens=self.asked.tokens, rows=rows, layers=(layer,), heads=(heads,))
 
     def heads(self, answer: _Answer) -> tuple[tuple[str, ...], ...]:
         """Return the names of the heads of each layer; a group of heads for each feature has its name."""
@@ -377,6 +408,14 @@ def _maps(own: _Answer, others: Sequence[_Answer], *, heads: tuple[tuple[str, ..
         compared=compared,
         shared=None if is_whole else own.shared,
     )
+
+
+def _cross_maps(own: _Answer, others: Sequence[_Answer]) -> AttentionMaps | None:
+    """Return the map of what is written under a context, and the average of those that it is compared with."""
+    if own.cross is None or not others:
+        return own.cross
+    compared = np.mean([cast(AttentionMaps, each.cross).layers[0] for each in others], axis=0)
+    return replace(own.cross, compared=(compared,))
 
 
 def _shares(asked: InspectedQuery, own: _Answer, others: Sequence[_Answer]) -> list[ChoiceShare]:

@@ -33,6 +33,7 @@ from contextual_bert.evaluation import (
     Run,
     Scores,
     SetPredictions,
+    TextPredictions,
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.inference.saved_files import RECORD_FILE, check_run, holds_baseline
@@ -280,6 +281,8 @@ def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Prediction
         return None
     if "set_size" in columns:
         return SetPredictions(**columns)
+    if "exact_text" in columns:
+        return TextPredictions(**columns)
     if "names" not in said:
         return AnswerPredictions(**columns)
     return LabelPredictions(**columns, names=tuple(said["names"]), is_ordinal=bool(said["is_ordinal"]))

@@ -45,6 +45,7 @@ class Look:
 
 _LEARNED = {
     "masked_text": "no --label: hidden words are learned (masked language model)",
+    "text_to_text": "--target: it is written from the text (encoder-decoder)",
     "causal_text": "--objective causal: each word is learned from those before it (left-to-right language model)",
 }
 
@@ -77,7 +78,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
     """Inspect the number and length of the texts, and texts with nothing to read."""
     lines, faults = [counted(table.num_rows, "row")], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
-    for name in (task.text, *([task.second] if task.second is not None else [])):
+    for name in filter(None, (task.text, task.second, task.target)):
         column = decoded(table.column(name))
         may_be_words = name == task.text and task.question is None
         if not is_text(column.type) and not (is_list(column.type) and may_be_words):
@@ -86,7 +87,8 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
         sizes = _num_words(column)
         missing, empty = sizes < 0, sizes == 0
         faults += _counted(missing, "missing cell", f"in {name!r}", f"error: {{}}: {_STOP}")
-        faults += _counted(empty, "empty cell", f"in {name!r}", "warning: {}: there is nothing to read")
+        fate = f"error: {{}}: {_STOP}" if name == task.target else "warning: {}: there is nothing to read"
+        faults += _counted(empty, "empty cell", f"in {name!r}", fate)
         has_gap = _has_gap(column)
         faults += _counted(has_gap, "row", f"of {name!r} without a word", f"error: {{}}: {_STOP}")
         readable &= ~missing & ~has_gap

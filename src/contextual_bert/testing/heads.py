@@ -15,10 +15,11 @@ from transformers import PreTrainedModel
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models import ContextualBertModel
+from contextual_bert.models import ContextualBertForSeq2SeqLM, ContextualBertModel
 from contextual_bert.models.auto import MODELS
 from contextual_bert.models.backbones import BACKBONES
 from contextual_bert.models.pretrained import is_added
+from contextual_bert.models.seq2seq_lm import DECODER_CLASSES
 from contextual_bert.testing.miniature import (
     batch_rows,
     drawn_anew,
@@ -39,20 +40,31 @@ def check_checkpoint_start(method_name: str) -> None:
     """Contract 8, for every backbone and head: from a checkpoint only declared weights are new; at first the output is
     that of transformers' own class if the method promises so, and without a slot bit for bit."""
     for model_type, backbone in BACKBONES.items():
-        for auto_class, model_class in MODELS.items():
+        for model_class in MODELS.values():
             if model_class.is_causal in (None, backbone.is_causal):
-                _check_start(method_name, model_type, auto_class, model_class)
+                _check_start(method_name, model_type, model_class, fields_of(model_class)[0])
 
 
-def _check_start(method_name: str, model_type: str, auto_class: Any, model_class: Any) -> None:
-    name, method = f"{method_name}, {model_type}, {model_class.__name__}", get_method(method_name)
+def fields_of(model_class: Any) -> list[dict[str, Any]]:
+    """Return the fields of the configs that a head is checked with: of an encoder-decoder, each decoder's."""
+    if model_class is not ContextualBertForSeq2SeqLM:
+        return [{}]
+    return [{"decoder_type": name, "decoder_start_token_id": 1} for name in DECODER_CLASSES]
+
+
+def _check_start(method_name: str, model_type: str, model_class: Any, fields: dict[str, Any]) -> None:
+    name, method = (
+        " ".join([method_name, model_type, model_class.__name__, *map(str, fields.values())]),
+        get_method(method_name),
+    )
+    auto_class, is_whole = model_class.checkpoint_class or model_class.auto_class, model_class.checkpoint_class is None
     plain = drawn_anew(auto_class.from_config(miniature_plain_config(model_type), trust_remote_code=False))
     state = method.state(miniature_config(method_name).sizes)
     with tempfile.TemporaryDirectory() as folder:
         miniature_checkpoint(plain, Path(folder))
         schema = miniature_schema() if method.has_context else None
         try:
-            model = model_class.from_checkpoint(folder, schema=schema, conditioning=method_name).eval()
+            model = model_class.from_checkpoint(folder, schema=schema, conditioning=method_name, **fields).eval()
         except ConfigurationError:
             reads_on = BACKBONES[model_type].is_causal and state is not None and state.reads_sequence
             require(reads_on, f"{name}: refused")
@@ -64,9 +76,14 @@ def _check_start(method_name: str, model_type: str, auto_class: Any, model_class
         for key in plain.state_dict()
     }
     given |= {key.removeprefix("bert.") if of_base else key for key in backbone.made}
+    if not is_whole:  # of the encoder alone
+        given = {f"bert.{key.removeprefix('bert.')}" for key in given}
     new = {key for key in model.state_dict().keys() - given if not is_added(key, model)}
     require(not new, f"{name}: new weights that contain neither 'conditioning.' nor 'context_encoder.': {new}")
-    require(not model.has_new_head, f"{name}: the head of the checkpoint was not taken")
+    if is_whole:
+        require(not model.has_new_head, f"{name}: the head of the checkpoint was not taken")
+    else:
+        model = model.get_encoder()
     if not method.keeps_checkpoint and method.has_context:
         return
     batch = {key: value for key, value in miniature_batch().items() if key != "labels"}
@@ -93,41 +110,46 @@ def _real(outputs: list[Tensor], inputs: dict[str, Tensor]) -> list[Tensor]:
 
 def check_heads(method_name: str) -> None:
     """Every head: BERT's own with its names, fed by `context`, which reaches its own row alone; saved and loaded."""
-    for auto_class, model_class in MODELS.items():
-        if model_class.is_causal:
-            continue  # see check_generation
-        name = f"{method_name}, {model_class.__name__}"
-        fields: dict[str, Any] = {"has_position_embeddings": True, "type_vocab_size": 2}
-        model: Any = drawn_anew(model_class(miniature_config(method_name, **fields)))
-        require(
-            "context" in inspect.signature(model.forward).parameters,
-            f"{name}: forward does not name `context`: a Trainer would drop it",
-        )
-        batch = {key: value for key, value in miniature_batch().items() if key != "labels"}
-        found = _outputs(model, batch)
-        if not get_method(method_name).has_context:
-            bert = auto_class.from_config(plain_bert_config(model.config), trust_remote_code=False).eval()
-            lacking = bert.load_state_dict(model.state_dict(), strict=False)
-            absent = [key for key in lacking.missing_keys if not key.startswith("pooler.")]
-            require(not absent and not lacking.unexpected_keys, f"{name}: its weights are not those of BERT's head")
-            inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
-            for ours, theirs in zip(found, _outputs(bert, inputs), strict=False):
-                difference = relative_difference(ours, theirs)
-                require(difference <= ROUNDING, f"{name}: its outputs are {difference} away from those of BERT's head")
-        other = _outputs(model, {**batch, "context": batch_rows(batch, [1, 1, 2, 3])["context"]})
-        for before, after in zip(found, other, strict=True):
-            is_alone = relative_difference(after[1:], before[1:]) <= ROUNDING
-            require(is_alone, f"{name}: another context in row 0 changes other rows")
-        changes = not torch.equal(found[0][0], other[0][0])
-        require(
-            changes == get_method(method_name).has_context, f"{name}: whether a context changes its own row: {changes}"
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            model.save_pretrained(folder)
-            loaded = auto_class.from_pretrained(folder, trust_remote_code=False)
-        require(type(loaded) is model_class, f"{name}: loaded as {type(loaded).__name__}")
-        same = all(torch.equal(*pair) for pair in zip(found, _outputs(loaded.eval(), batch), strict=True))
-        require(same, f"{name}: the loaded model gives other outputs")
+    for model_class in MODELS.values():
+        if not model_class.is_causal:  # see check_generation
+            for fields in fields_of(model_class):
+                _check_head(method_name, model_class, fields)
+
+
+def _check_head(method_name: str, model_class: Any, own: dict[str, Any]) -> None:
+    name = " ".join([method_name, model_class.__name__, *map(str, own.values())])
+    auto_class, is_whole = model_class.auto_class, model_class.checkpoint_class is None
+    fields: dict[str, Any] = {"has_position_embeddings": True, "type_vocab_size": 2, **own}
+    model: Any = drawn_anew(model_class(miniature_config(method_name, **fields)))
+    require(
+        "context" in inspect.signature(model.forward).parameters,
+        f"{name}: forward does not name `context`: a Trainer would drop it",
+    )
+    batch = {key: value for key, value in miniature_batch().items() if key != "labels"}
+    if not is_whole:
+        batch["decoder_input_ids"] = batch["input_ids"].flip(1)
+    found = _outputs(model, batch)
+    if not get_method(method_name).has_context and is_whole:
+        bert = auto_class.from_config(plain_bert_config(model.config), trust_remote_code=False).eval()
+        lacking = bert.load_state_dict(model.state_dict(), strict=False)
+        absent = [key for key in lacking.missing_keys if not key.startswith("pooler.")]
+        require(not absent and not lacking.unexpected_keys, f"{name}: its weights are not those of BERT's head")
+        inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
+        for ours, theirs in zip(found, _outputs(bert, inputs), strict=False):
+            difference = relative_difference(ours, theirs)
+            require(difference <= ROUNDING, f"{name}: its outputs are {difference} away from those of BERT's head")
+    other = _outputs(model, {**batch, "context": batch_rows(batch, [1, 1, 2, 3])["context"]})
+    for before, after in zip(found, other, strict=True):
+        is_alone = relative_difference(after[1:], before[1:]) <= ROUNDING
+        require(is_alone, f"{name}: another context in row 0 changes other rows")
+    changes = not torch.equal(found[0][0], other[0][0])
+    require(changes == get_method(method_name).has_context, f"{name}: whether a context changes its own row: {changes}")
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        loaded = auto_class.from_pretrained(folder, trust_remote_code=False)
+    require(type(loaded) is model_class, f"{name}: loaded as {type(loaded).__name__}")
+    same = all(torch.equal(*pair) for pair in zip(found, _outputs(loaded.eval(), batch), strict=True))
+    require(same, f"{name}: the loaded model gives other outputs")
 
 
 def miniature_checkpoint(bert: PreTrainedModel, folder: Path) -> None:

@@ -18,6 +18,7 @@ from .recipe_checks import check_recipe_settings
 from .set_completion import SetCompletion
 from .setting_checks import check_settings
 from .stored_values import checked_values, recipe_fault
+from .target_texts import TextToText
 from .task_choice import task_on_texts
 from .task_settings import TaskSettings
 from .tasks import (
@@ -52,6 +53,7 @@ __all__ = [
     "Tagging",
     "TaskSettings",
     "TextTask",
+    "TextToText",
     "TrainingBars",
     "TrainingProgress",
     "accelerator_name",

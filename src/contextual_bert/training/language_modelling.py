@@ -16,6 +16,16 @@ from contextual_bert.training.text_task import TextTask, TruncationField
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
 SCORED_TOKENS = 2_000
+VocabSizeField = Annotated[
+    int | None,
+    Option(
+        "With --objective causal or --target, and no --checkpoint: tokens of the tokenizer that is trained on the "
+        "texts (default 8000). 257: each byte is one.",
+        TEXTS,
+        minimum=257,
+        has_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +43,7 @@ class LanguageModelling(TextTask):
     answer: ClassVar[None] = None
     answer_start: ClassVar[None] = None
     long_documents: ClassVar[bool] = False
+    target: ClassVar[None] = None
     is_ordinal: ClassVar[bool] = False
     order: ClassVar[tuple[str, ...]] = ()
 
@@ -182,16 +193,7 @@ class CausalText(LanguageModelling):
             is_of_data=True,
         ),
     ] = "causal"
-    vocab_size: Annotated[
-        int | None,
-        Option(
-            "With --objective causal and no --checkpoint: tokens of the tokenizer that is trained on the texts "
-            "(default 8000).",
-            TEXTS,
-            minimum=300,
-            has_default=False,
-        ),
-    ] = None
+    vocab_size: VocabSizeField = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,13 +201,7 @@ class CausalText(LanguageModelling):
             raise ConfigurationError(
                 "is not what this task learns", setting="objective", value=self.objective, fix="Take MaskedText."
             )
-        if self.vocab_size is not None and self.checkpoint is not None:
-            raise ConfigurationError(
-                Message("is for a tokenizer that is trained, and {checkpoint} brings one", checkpoint=self.checkpoint),
-                setting="vocab_size",
-                value=self.vocab_size,
-                fix="Leave one of them out.",
-            )
+        check_vocab_size(self.vocab_size, self.checkpoint)
 
     @property
     def model_fields(self) -> tuple[str, ...]:
@@ -217,3 +213,18 @@ class CausalText(LanguageModelling):
     def purpose(self) -> str:
         """Return what a finished model does, in words."""
         return "writes texts"
+
+
+def check_vocab_size(vocab_size: int | None, checkpoint: str | None) -> None:
+    """Raise ConfigurationError for a size of a trained tokenizer beside a checkpoint, which brings one.
+
+    Example:
+        >>> check_vocab_size(300, None)
+    """
+    if vocab_size is not None and checkpoint is not None:
+        raise ConfigurationError(
+            Message("is for a tokenizer that is trained, and {checkpoint} brings one", checkpoint=checkpoint),
+            setting="vocab_size",
+            value=vocab_size,
+            fix="Leave one of them out.",
+        )

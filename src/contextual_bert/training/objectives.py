@@ -23,12 +23,22 @@ from contextual_bert.data import (
     TextMaskingCollator,
     WholeSetCollator,
 )
+from contextual_bert.data.target_pairs import split_targets
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
 from contextual_bert.evaluation.measures import label_measures
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS, SET_KS, SET_METRICS, exact_mean
+from contextual_bert.evaluation.metrics import (
+    CROSS_ENTROPY,
+    DEFAULT_KS,
+    EXACT_TEXT,
+    SET_KS,
+    SET_METRICS,
+    TEXT_METRICS,
+    exact_mean,
+)
 from contextual_bert.evaluation.set_predictions import UNKNOWN, SetPredictions
+from contextual_bert.evaluation.text_predictions import TextPredictions
 from contextual_bert.models import (
     IGNORED_LABEL,
     RESERVED_ITEMS,
@@ -291,6 +301,42 @@ class CausalObjective(Objective):
         return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL)
 
 
+class TargetObjective(CausalObjective):
+    """Predict each token of a target from its source and the tokens before it.
+
+    Args:
+        dataset: pairs, see ``join_targets``; None: nothing is trained.
+    """
+
+    label_metrics = TEXT_METRICS
+
+    def __init__(self, dataset: SequenceDataset | None) -> None:
+        self.collate = None
+        if dataset is not None:
+            self.collate = lambda batch: split_targets(dataset.collate_fn(batch), pad_id=dataset.pad_id)
+
+    def rank(
+        self, model: Any, inputs: dict[str, Any], forward: Callable[..., Any]
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Rank the tokens among all, as grids, which transformers pads and gathers; in float32, without autocast."""
+        labels = inputs["labels"]
+        is_asked = labels != IGNORED_LABEL
+        columns: list[Tensor] = []
+        for found in model.score_targets(**inputs):
+            grid = found.new_zeros(labels.shape)
+            grid[is_asked] = found
+            columns.append(grid)
+        return tuple(columns), labels
+
+    def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Add the share of the targets that are written whole."""
+        text, place = (np.asarray(prediction.label_ids) != IGNORED_LABEL).nonzero()
+        columns: Any = prediction.predictions
+        better, tied = (np.asarray(each)[text, place] for each in columns[1:3])
+        whole = TextPredictions.of_ranks(text, better, tied)
+        return {**super().summarise(prediction), EXACT_TEXT: 100 * exact_mean(whole.exact_text)}
+
+
 def objective_of(
     model: Any,
     args: ContextualTrainingArguments,
@@ -298,7 +344,9 @@ def objective_of(
     processor: ContextualBertProcessor | None,
 ) -> Objective:
     """Return the objective of a model: masked items where it has ``score_masked``, the next token where it has
-    ``score_next``, labels where neither."""
+    ``score_next``, targets where it has ``score_targets``, labels where none."""
+    if hasattr(model, "score_targets"):
+        return TargetObjective(dataset)
     if hasattr(model, "score_next"):
         return CausalObjective(dataset)
     if hasattr(model, "score_masked"):

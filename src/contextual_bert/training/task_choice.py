@@ -14,6 +14,7 @@ from contextual_bert.training.tasks import (
     MaskedText,
     QuestionAnswering,
     TaskSettings,
+    TextToText,
 )
 
 OBJECTIVES: Mapping[str, type[AnyTextTask]] = {"masked": MaskedText, "causal": CausalText}
@@ -35,7 +36,7 @@ def settings_of_kind(kind: object) -> type[TaskSettings]:
 
 
 def task_on_texts(**given: Any) -> AnyTextTask:
-    """Return the task that settings on texts describe: with an answer, with a label, or with hidden words.
+    """Return the task that settings on texts describe: with an answer, a target, a label, or with hidden words.
 
     Args:
         **given: fields of the tasks on texts.
@@ -56,6 +57,8 @@ def task_on_texts(**given: Any) -> AnyTextTask:
     if is_asked:
         _check_question(given, is_asked)
         kind: type[AnyTextTask] = QuestionAnswering
+    elif given.get("target") is not None:
+        kind = TextToText
     else:
         kind = Classification if given.get("label") is not None else OBJECTIVES[objective or "masked"]
     if objective is not None and kind not in OBJECTIVES.values():
@@ -107,6 +110,13 @@ def _check_question(given: Mapping[str, Any], is_asked: list[str]) -> None:
 def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for settings of another task than the one that is described."""
     name = next(iter(foreign))
+    if name == "label" and given.get("target") is not None:
+        raise ConfigurationError(
+            Message("is not allowed: texts are written for {target}", target=given["target"]),
+            setting="label",
+            value=foreign["label"],
+            fix="Leave one of the two out.",
+        )
     if name in ("is_ordinal", "order", "label_start", "long_documents"):
         raise ConfigurationError(
             "is for labels, and none is named",
@@ -121,9 +131,13 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             value=foreign[name],
             fix=Message("Name the column with {label}.", label=...),
         )
-    learned = next((field for field in ("label", "answer") if given.get(field) is not None), "objective")
+    learned = next((field for field in ("answer", "target", "label") if given.get(field) is not None), "objective")
     value = given.get(learned) or "masked"
-    what = {"objective": "is for the texts themselves", "vocab_size": "is for a tokenizer that is trained"}
+    what = {
+        "objective": "is for the texts themselves",
+        "target": "is for texts to be written",
+        "vocab_size": "is for a tokenizer that is trained",
+    }
     raise ConfigurationError(
         Message(f"{what.get(name, 'is for hidden tokens')}, and {{{learned}}} is learned", **{learned: value}),
         setting=name,

@@ -16,6 +16,7 @@ from contextual_bert.options import MAIN, TEXTS, Option
 from contextual_bert.training.label_order import checked_order
 from contextual_bert.training.language_modelling import CausalText, MaskedText
 from contextual_bert.training.set_completion import SetCompletion
+from contextual_bert.training.target_texts import TextToText
 from contextual_bert.training.task_settings import (
     TaskSettings,
     pipeline_code,
@@ -114,6 +115,7 @@ class Classification(LabelTask):
     question: ClassVar[None] = None
     answer: ClassVar[None] = None
     answer_start: ClassVar[None] = None
+    target: ClassVar[None] = None
     pair: Annotated[
         str | None, Option("With --text: column of second texts.", TEXTS, metavar="COLUMN", is_of_data=True)
     ] = None
@@ -235,6 +237,7 @@ class Tagging(LabelTask):
     answer: ClassVar[None] = None
     answer_start: ClassVar[None] = None
     long_documents: ClassVar[bool] = False
+    target: ClassVar[None] = None
     is_ordinal: ClassVar[bool] = False
     order: ClassVar[tuple[str, ...]] = ()
 
@@ -263,6 +266,7 @@ class QuestionAnswering(TextTask):
     kind: str = field(default="question_answering", init=False)
     label: ClassVar[None] = None
     pair: ClassVar[None] = None
+    target: ClassVar[None] = None
     truncation: ClassVar[Truncation] = "head"
     long_documents: ClassVar[bool] = False
     is_ordinal: ClassVar[bool] = False
@@ -319,13 +323,14 @@ class QuestionAnswering(TextTask):
         return pipeline_code(self, '"question": "...", "text": "..."', has_context=has_context)
 
 
-AnyTextTask = Classification | Tagging | QuestionAnswering | MaskedText | CausalText
+AnyTextTask = Classification | Tagging | QuestionAnswering | MaskedText | CausalText | TextToText
 TEXT_TASKS: tuple[type[AnyTextTask], ...] = (
     Classification,
     Tagging,
     QuestionAnswering,
     MaskedText,
     CausalText,
+    TextToText,
 )
 # Kind -> its class, as recipe.json names it. ``register_task`` of contextual_bert.runs adds one.
 TASK_SETTINGS: dict[str, type[TaskSettings]] = {
@@ -335,4 +340,5 @@ TASK_SETTINGS: dict[str, type[TaskSettings]] = {
     "question_answering": QuestionAnswering,
     "masked_text": MaskedText,
     "causal_text": CausalText,
+    "text_to_text": TextToText,
 }

@@ -187,7 +187,7 @@ class TextTask(TaskSettings):
 
 
 # Fields of tasks on texts that name columns. A class without one of them says so.
-COLUMN_FIELDS = ("text", "label", "pair", "question", "answer", "answer_start", "phrases")
+COLUMN_FIELDS = ("text", "label", "pair", "question", "answer", "answer_start", "phrases", "target")
 TruncationField = Annotated[
     Truncation, Option("What is kept of longer texts: the beginning, or a quarter and the end.", TEXTS)
 ]

@@ -8,6 +8,7 @@ from .sentence_encoder import SentenceEncoder
 from .text_generation import TextGeneration, generate_texts
 from .text_pipeline import LabelledTexts, TextAnswer, TextPipeline
 from .text_sampling import TextSampling, sample_texts
+from .text_writing import TextToTextPipeline
 from .token_scoring import score_tokens
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "TextReport",
     "TextSampling",
     "TextSpan",
+    "TextToTextPipeline",
     "encode_phrases",
     "encode_questions",
     "encode_texts",

@@ -18,6 +18,7 @@ from contextual_bert.runs.tasks.masked_text import MaskedTextTask
 from contextual_bert.runs.tasks.question_answering import QuestionAnsweringTask
 from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 from contextual_bert.runs.tasks.tagging import TaggingTask
+from contextual_bert.runs.tasks.text_to_text import TextToTextTask
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.task_settings import TaskSettings
 from contextual_bert.training.tasks import TASK_SETTINGS
@@ -32,6 +33,7 @@ TASKS: dict[str, type[Task]] = {
     "question_answering": QuestionAnsweringTask,
     "masked_text": MaskedTextTask,
     "causal_text": CausalTextTask,
+    "text_to_text": TextToTextTask,
 }
 
 

@@ -426,7 +426,7 @@ class TextModelTask(TextData, Task):
                     ".",
                 ),
             )
-        longest = max(int(dataset.sizes.max()) for dataset in self.datasets.values())
+        longest = self.longest_text
         if longest > num_positions:
             raise ConfigurationError(
                 f"is too few: a text has {longest} tokens",
@@ -436,6 +436,11 @@ class TextModelTask(TextData, Task):
                     "Give {max_length}, by which longer texts are cut and counted, or more positions.", max_length=NAME
                 ),
             )
+
+    @property
+    def longest_text(self) -> int:
+        """Return the number of tokens of the longest text."""
+        return max(int(dataset.sizes.max()) for dataset in self.datasets.values())
 
     def new_config(self, **fields: Any) -> ContextualBertConfig:
         """Return the config of a model without a checkpoint, for the tasks that can do without.

@@ -1,0 +1,260 @@
+"""It is trained, how do I ask? A text and a context in, the text that an encoder-decoder writes out.
+
+It knows no training.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypedDict
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from contextual_bert.arrow_types import checked_text
+from contextual_bert.context import EncodedContext
+from contextual_bert.data import SequenceDataset, read_table
+from contextual_bert.data.checked_columns import check_free
+from contextual_bert.errors import ConfigurationError, QueryError
+from contextual_bert.frames import Frame
+from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
+from contextual_bert.inference.queries import (
+    UNUSED_CONTEXT,
+    check_count,
+    check_queries,
+    check_query,
+    in_queries,
+    query_context,
+)
+from contextual_bert.inference.saved import bare_model, load_text_model
+from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.texts.encode_texts import TextReport, encode_texts
+from contextual_bert.models import (
+    ContextFeatureExtractor,
+    ContextualBertForSeq2SeqLM,
+    ContextualBertProcessor,
+    check_processor,
+)
+
+QUERY = 'Give {"text": "...", "context": {...}}, or a list of such queries.'
+KEYS = ("text", "context")
+# What write_table adds.
+COLUMNS = pa.schema([("predicted_text", pa.string())])
+
+
+class TextWritten(TypedDict):
+    """Text that was written for another.
+
+    ``written``: the text; ``is_whole``: whether the model ended it, and not the limit of tokens; ``unknown_context``:
+    values that the model never saw; ``notes``: what the reader should know.
+    """
+
+    written: str
+    is_whole: bool
+    unknown_context: dict[str, list[str]]
+    notes: list[str]
+
+
+class WrittenTable(NamedTuple):
+    """A table with the texts that were written in a column of their own, and what was read."""
+
+    table: pa.Table
+    report: TextReport
+
+
+class TextToTextPipeline:
+    """Writes a text for each text, for the person who asks.
+
+    Args:
+        model: the trained encoder-decoder.
+        processor: its processor.
+        device: where to run; default: where the model is.
+        num_beams: 1 takes the likeliest token each time; more keeps so many beginnings, for likelier texts.
+        max_new_tokens: tokens written at most; None: as many as the model has positions.
+
+    Raises:
+        ConfigurationError: model and processor do not belong together; a number that cannot work.
+
+    Relation to its siblings:
+        ``generate_texts`` writes on from a prompt, with a model that reads nothing else.
+
+    Reference:
+        Sutskever et al. (2014), section 3.2, for the beams.
+
+    Example:
+        >>> from contextual_bert.models import ContextualBertConfig
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> fields = {"decoder_type": "gru", "decoder_start_token_id": 3, "eos_token_id": 4}
+        >>> model = ContextualBertForSeq2SeqLM(ContextualBertConfig(vocab_size=23, **fields, **sizes))
+        >>> pipeline = TextToTextPipeline(model, miniature_text_processor(), max_new_tokens=3)
+        >>> sorted(pipeline({"text": "word1 word2"}))
+        ['is_whole', 'notes', 'unknown_context', 'written']
+    """
+
+    def __init__(
+        self,
+        model: ContextualBertForSeq2SeqLM,
+        processor: ContextualBertProcessor,
+        *,
+        device: str | torch.device | None = None,
+        num_beams: int = 1,
+        max_new_tokens: int | None = None,
+    ) -> None:
+        bare = bare_model(model)
+        if not isinstance(bare, ContextualBertForSeq2SeqLM):
+            raise ConfigurationError(
+                f"{type(bare).__name__} writes no text from another",
+                fix=f"Give a {ContextualBertForSeq2SeqLM.__name__}.",
+            )
+        if not processor.is_for_text:
+            raise ConfigurationError("This processor is for sets of items", fix="Give that of the text model.")
+        check_count("num_beams", num_beams)
+        if max_new_tokens is not None:
+            check_count("max_new_tokens", max_new_tokens)
+        if model.config.reads_context:
+            check_processor(model.config, processor)
+        place: Any = device if device is not None else model.device
+        self.model: Any = model.to(place).eval()
+        self.processor, self.num_beams = processor, num_beams
+        positions = int(model.config.max_position_embeddings)
+        self.max_new_tokens = positions if max_new_tokens is None else min(max_new_tokens, positions)
+        self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
+
+    @classmethod
+    def from_pretrained(
+        cls, directory: str | Path, *, device: str | torch.device | None = None, num_beams: int = 1
+    ) -> Self:
+        """The pipeline of a folder that model and processor were saved in.
+
+        Raises:
+            RunDirectoryError: no such folder, files missing or damaged, or a model that writes no text from another.
+        """
+        model, processor = load_text_model(directory, ContextualBertForSeq2SeqLM)
+        return cls(model, processor, device=device, num_beams=num_beams)
+
+    def __call__(
+        self, queries: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, batch_size: int = 32
+    ) -> TextWritten | list[TextWritten]:
+        """Write the text of one query or of many.
+
+        Args:
+            queries: {"text": "...", "context": {...}}; a context feature that is not named is missing.
+            batch_size: texts a forward pass.
+
+        Raises:
+            DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
+        """
+        check_count("batch_size", batch_size)
+        if isinstance(queries, Mapping):
+            return self._answers([queries], batch_size=1)[0]
+        given = check_queries(queries, fix=QUERY)
+        return self._answers(given, batch_size=batch_size) if given else []
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns that ``write_table`` adds."""
+        return COLUMNS
+
+    def write_table(
+        self,
+        table: Frame,
+        *,
+        text: str = "text",
+        batch_size: int = 32,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> WrittenTable:
+        """Write the text of every row of a table, with the context in the columns that the schema names.
+
+        Args:
+            table: the rows: pyarrow, pandas, polars or `datasets`, as ``read_table`` takes them.
+            text: name of the column of texts.
+            batch_size: texts a forward pass.
+            progress: called with (texts done, texts in all) after each batch.
+
+        Returns:
+            The table with ``COLUMNS`` behind its own, its rows in their order, and a report.
+
+        Raises:
+            UnknownNameError, SchemaError: the column of texts is absent, or all of the context.
+            DataError: a cell that is missing or no text; a column that is called as one of ``COLUMNS``.
+        """
+        check_count("batch_size", batch_size)
+        if not isinstance(table, pa.Table):
+            table = read_table(table, text_columns=(text,), code_columns=self.processor.code_columns)
+        check_free(table, COLUMNS.names)
+        source, absent, context = table, list[str](), None
+        if self.model.config.reads_context:
+            source, absent = with_absent_columns(table, self.processor.schema)
+            context = self.processor.encode_columns(source)
+        dataset, report = self._encoded(source, context, text=text)
+        texts, _ = self._written(dataset, batch_size=batch_size, progress=progress)
+        table = table.append_column(COLUMNS.field(0), pa.array(texts, pa.string()))
+        return WrittenTable(table, replace(report, remarks=(*absent, *report.remarks)))
+
+    @in_queries()
+    def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextWritten]:
+        for row, query in enumerate(queries):
+            _check_source(query, row)
+        records = [query_context(query, row=row) for row, query in enumerate(queries)]
+        with in_queries("context"):
+            context = self.processor.encode_context(records, num_rows=len(queries))
+        dataset, report = self._encoded(pa.table({"text": [query["text"] for query in queries]}), context, text="text")
+        texts, is_whole = self._written(dataset, batch_size=batch_size)
+        notes, reads_context = ContextNotes(context, self.processor.schema, self.model), self.model.config.reads_context
+        cut = [f"Cut to {report.max_length:,} tokens."] if report.num_cut and len(queries) == 1 else []
+        return [
+            TextWritten(
+                written=texts[row],
+                is_whole=is_whole[row],
+                unknown_context=self.processor.unknown_values(records[row]),
+                notes=[*(notes.of(row) if reads_context else [UNUSED_CONTEXT] * bool(records[row])), *cut],
+            )
+            for row in range(len(queries))
+        ]
+
+    def _encoded(
+        self, table: pa.Table, context: EncodedContext | None, *, text: str
+    ) -> tuple[SequenceDataset, TextReport]:
+        """The texts of a table, each with the context of its row."""
+        encoded = encode_texts(table, self._tokens, text=text)
+        tensors = context.tensors if context is not None and self.model.config.reads_context else {}
+        return encoded.dataset.with_context(tensors), replace(encoded.report, **about_context(context, self.model))
+
+    @torch.no_grad()
+    def _written(
+        self, dataset: SequenceDataset, *, batch_size: int, progress: Callable[[int, int], None] | None = None
+    ) -> tuple[list[str], list[bool]]:
+        tokenizer: Any = self.processor.tokenizer
+        end, order = tokenizer.sep_token_id, dataset.by_length()
+        beyond = [*range(len(tokenizer), self.model.config.vocab_size)]
+        texts, is_whole = [""] * len(dataset), [False] * len(dataset)
+        for start in range(0, len(order), batch_size):
+            numbers = order[start : start + batch_size]
+            given = to_device(dataset.__getitems__(numbers).inputs(), self.model.device)
+            given.pop("token_type_ids", None)
+            found = self.model.generate(
+                given.pop("input_ids"),
+                **given,
+                max_new_tokens=self.max_new_tokens,
+                num_beams=self.num_beams,
+                eos_token_id=end,
+                pad_token_id=tokenizer.pad_token_id,
+                suppress_tokens=beyond or None,
+            )[:, 1:]
+            written = tokenizer.batch_decode(found, skip_special_tokens=True)
+            ended = np.asarray((found == end).any(dim=1).cpu()).tolist()
+            for number, one, whole in zip(numbers.tolist(), written, ended, strict=True):
+                texts[number], is_whole[number] = one, whole
+            if progress is not None:
+                progress(min(start + batch_size, len(order)), len(order))
+        return texts, is_whole
+
+
+def _check_source(query: Mapping[str, Any], row: int) -> None:
+    check_query(query, row=row, known=KEYS, fix=QUERY)
+    value = query.get("text")
+    if not isinstance(value, str) or not value.strip():
+        raise QueryError(f"{value!r:.80} is no text", location=(row, "text"), value=value, fix=QUERY)
+    checked_text(value, row=row, column="text")
