@@ -22,6 +22,17 @@ def test_a_contract_holds_in_other_blocks(contract: str, method_name: str, model
         CONTRACTS[contract](method_name)
 
 
+# Nothing of theirs attends: `multi_attribute`, which conditions attention, is refused.
+@pytest.mark.parametrize("blocks", ["bilstm", "bigru"])
+@pytest.mark.parametrize("method_name", [name for name in METHODS if name != "multi_attribute"])
+@pytest.mark.parametrize("contract", [name for name in [*HOLDING, "heads"] if name not in ("attentions", "generation")])
+def test_a_contract_holds_in_recurrent_blocks(contract: str, method_name: str, blocks: str) -> None:
+    if (contract, method_name) == ("heads", "none"):
+        return
+    with blocks_of(blocks):
+        CONTRACTS[contract](method_name)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", BLOCKS)
 def test_other_blocks_are_compiled(model_type: str) -> None:

@@ -21,7 +21,7 @@ from contextual_bert.time_units import TIME_UNITS
 
 PAPER_CONTEXT_SIZE = 736
 POOLINGS = ("cls", "first", "mean")
-BLOCKS = ("bert", "mpnet", "modernbert", "gpt2")
+BLOCKS = ("bert", "mpnet", "modernbert", "gpt2", "bilstm", "bigru", "lstm", "gru")
 DECODERS = ("transformer", "gru_bahdanau", "gru_luong", "gru")
 POOLER_ACTIVATIONS = ("tanh", "relu", "gelu")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
@@ -79,7 +79,8 @@ class ContextualBertConfig(BertConfig):
         softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
             but ``reserved_token_ids``; "candidates", all but these and the items that the set shows.
         type_vocab_size: number of segment embeddings, or of bins of ``time_gaps``; 0 for sets, which have neither.
-        backbone: what its blocks are: "bert", "mpnet", "modernbert" or, from left to right, "gpt2".
+        backbone: what its blocks are: "bert", "mpnet", "modernbert", recurrent ones, "bilstm" or "bigru",
+            or, from left to right, "gpt2", "lstm" or "gru".
         backbone_settings: fields of that architecture that BertConfig has not; ``from_checkpoint`` sets both.
         embedding_size: width of the embeddings where it is not that of the blocks: a layer maps them to it, and the
             masked-item head back. None: that of the blocks.
@@ -332,9 +333,10 @@ class ContextualBertConfig(BertConfig):
             able = did_you_mean(self.backbone, [name for name in BLOCKS if get_blocks(name).can_hide_later])
             raise ConfigurationError(
                 Message(
-                    "reads items in their order: it goes with {has_position_embeddings} and {backbone}",
+                    "reads items in their order: it goes with {has_position_embeddings} and a {backbone} that can hide "
+                    "what follows",
                     has_position_embeddings=True,
-                    backbone="bert",
+                    backbone=NAME,
                 ),
                 setting="predicts_next",
                 value=True,
@@ -350,16 +352,16 @@ class ContextualBertConfig(BertConfig):
                 value=self.backbone,
                 fix="Take a checkpoint's: from_checkpoint, or is_from_scratch for its sizes alone.",
             )
-        if not blocks.is_causal:
+        if not blocks.is_causal and blocks.has_attention:
             return
         if not self.has_position_embeddings:
             raise ConfigurationError(
-                "reads from left to right, and a set has no order",
+                f"reads {'from left to right' if blocks.is_causal else 'in order'}, and a set has no order",
                 setting="backbone",
                 value=self.backbone,
                 fix=Message("Give {has_position_embeddings}.", has_position_embeddings=True),
             )
-        if self.has_context_as_text:
+        if self.has_context_as_text and blocks.is_causal:
             raise ConfigurationError(
                 Message("does not go with {backbone}", backbone=self.backbone),
                 setting="has_context_as_text",

@@ -206,12 +206,8 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
-    _no_split_modules = [  # noqa: RUF012
-        "ContextualBertEmbeddings",
-        "ContextualBertLayer",
-        "ContextualModernBertLayer",
-        "ContextualGpt2Layer",
-    ]
+    _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer", "ContextualModernBertLayer"]  # noqa: RUF012
+    _no_split_modules += ["ContextualGpt2Layer", "RecurrentLayer"]
     _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
     _can_record_outputs = {  # noqa: RUF012
         "hidden_states": ConditionedLayer,
@@ -332,7 +328,7 @@ def check_head(head: type[ContextualBertPreTrainedModel], config: ContextualBert
             value=True,
             fix="Take ContextualBertForMaskedLM.",
         )
-    if head.is_causal is None or head.is_causal == config.blocks.is_causal:
+    if head.is_causal in (None, config.blocks.is_causal) or config.predicts_next:
         return
     if head.is_causal:
         problem, fix = "reads in both directions, and {head} writes from left to right", "Take {backbone}."

@@ -38,6 +38,8 @@ _PARTS = (
     ("new_item_bias.", "output"),
     ("bert.conditioning.", "input"),
     ("bert.encoder.conditioning.", "state"),
+    ("bert.encoder.shared.", "attention"),
+    ("bert.encoder.final_norm.", "feed_forward"),
     ("repeats.", "output"),
     ("output_context.", "output"),
 )
@@ -46,6 +48,9 @@ _LAYER_PARTS = {
     "conditioning": "block",
     "intermediate": "feed_forward",
     "output": "feed_forward",
+    # Of blocks that normalise what they read.
+    **dict.fromkeys(("attn", "attn_norm", "ln_1", "recurrence_norm"), "attention"),
+    **dict.fromkeys(("mlp", "mlp_norm", "ln_2", "feed_forward_norm"), "feed_forward"),
 }
 
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from transformers import EncoderDecoderCache
 
+from contextual_bert.models.backbones.recurrent_blocks import read_on
+
 
 class Projection(nn.Linear):
     """A linear layer of a decoder, which starts with Glorot's scale, not BERT's: scores of attention start apart."""
@@ -106,7 +108,7 @@ class PlainGruDecoder(RecurrentDecoder):
     def forward(
         self, target: Tensor, source: Tensor, is_real: Tensor, cache: EncoderDecoderCache | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        states, last = self.gru(target, self.first_state(source, is_real, cache))
+        states, last = read_on(self.gru, target, self.first_state(source, is_real, cache))
         self.keep(last, target.shape[1], cache)
         return self.dropout(states), None
 
@@ -131,7 +133,7 @@ class LuongDecoder(RecurrentDecoder):
     def forward(
         self, target: Tensor, source: Tensor, is_real: Tensor, cache: EncoderDecoderCache | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        states, last = self.gru(target, self.first_state(source, is_real, cache))
+        states, last = read_on(self.gru, target, self.first_state(source, is_real, cache))
         self.keep(last, target.shape[1], cache)
         keys = source_keys(cache, 0, lambda: (self.key(source)[:, None],) * 2)[0][:, 0]
         scores = states @ keys.transpose(1, 2)
@@ -172,7 +174,7 @@ class BahdanauDecoder(RecurrentDecoder):
             scores = self.score(torch.tanh(self.query(state[-1])[:, None] + keys)).squeeze(-1)
             attention = attended(scores, is_real)
             read = (attention[:, None] @ source).squeeze(1)
-            _, state = self.gru(torch.cat([target[:, step], read], dim=-1)[:, None], state)
+            _, state = read_on(self.gru, torch.cat([target[:, step], read], dim=-1)[:, None], state)
             outputs.append(torch.cat([state[-1], read], dim=-1))
             weights.append(attention)
         self.keep(state, target.shape[1], cache)

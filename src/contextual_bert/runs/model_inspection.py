@@ -194,6 +194,12 @@ def inspect_model(
             place=PathPlace(run.directory),
             fix="Give that class the attribute inspected.",
         )
+    if not model.config.blocks.has_attention:
+        raise ConfigurationError(
+            f"has blocks of {model.config.backbone!r}, which read one position after another: there is no attention",
+            place=PathPlace(run.directory),
+            fix="Look into a run with attention; importance and explain say what any model reads.",
+        )
     if getattr(model.config, "segment_length", None) is not None:
         raise ConfigurationError(
             "reads a text in segments, each of which has states and maps of its own, and no text has one of each",

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models import IGNORED_LABEL, ContextualBertForCausalLM
+from contextual_bert.models import IGNORED_LABEL, ContextualBertConfig, ContextualBertForCausalLM
 from contextual_bert.testing.miniature import (
     batch_rows,
     blocks_of,
@@ -29,14 +29,21 @@ NUM_NEW = 4
 
 def check_generation(method_name: str) -> None:
     """Left to right: each token sees those before it alone; a text is written the same with a cache and without, in a
-    batch and alone, and under its own context. A method whose state reads the whole text is refused."""
-    with blocks_of("gpt2"):
-        config = miniature_config(method_name, eos_token_id=None)
+    batch and alone, and under its own context. A method whose state reads the whole text is refused, and one that
+    conditions attention where blocks have none."""
+    for name in ("gpt2", "lstm", "gru"):
+        with blocks_of(name):
+            _check_blocks(method_name, miniature_config(method_name, eos_token_id=None))
+
+
+def _check_blocks(method_name: str, config: ContextualBertConfig) -> None:
     try:
         model = drawn_anew(ContextualBertForCausalLM(config))
     except ConfigurationError:
-        state = config.method.state(config.sizes)
-        require(state is not None and state.reads_sequence, f"{method_name}: refused from left to right")
+        state, block = config.method.state(config.sizes), config.method.block(config.sizes, 0)
+        attends = block is not None and block.point == "attend" and not config.blocks.has_attention
+        reads_on = state is not None and state.reads_sequence
+        require(attends or reads_on, f"{method_name}: refused from left to right")
         return
     state = model.bert.encoder.conditioning
     require(state is None or not state.reads_sequence, f"{method_name}: its state sees the tokens that follow")

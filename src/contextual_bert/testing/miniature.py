@@ -79,7 +79,10 @@ def miniature_config(method_name: str, **fields: Any) -> ContextualBertConfig:
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     }
-    if (model_type := _MODEL_TYPE.get()) != "bert":
+    model_type = _MODEL_TYPE.get()
+    if model_type not in BACKBONES:  # no architecture of transformers
+        sizes |= {"backbone": model_type, "has_position_embeddings": True}
+    elif model_type != "bert":
         found = BACKBONES[model_type].config_fields(miniature_plain_config(model_type))
         sizes |= {name: found[name] for name in ("backbone", "backbone_settings")} | {"has_position_embeddings": True}
     return ContextualBertConfig.from_schema(miniature_schema(), conditioning=method_name, **(sizes | fields))

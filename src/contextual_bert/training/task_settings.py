@@ -9,6 +9,7 @@ from contextual_bert import evaluation  # it imports numpy when it is used
 # Fields of a model's config that a recipe may set.
 ALL_FIELDS = ("attention_probs_dropout_prob", "hidden_dropout_prob", "initializer_range", "num_hidden_layers")
 NEW_FIELDS = (  # of a model all of whose weights are new
+    "backbone",
     "hidden_act",
     "hidden_size",
     "intermediate_size",

@@ -138,7 +138,7 @@ def test_what_cannot_tell_the_next_item_is_refused() -> None:
     sizes = {"vocab_size": 23, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
     with pytest.raises(ConfigurationError, match="has_position_embeddings=True"):
         ContextualBertConfig(predicts_next=True, **sizes)
-    with pytest.raises(ConfigurationError, match="backbone='bert'"):
+    with pytest.raises(ConfigurationError, match="Known: bert, gru, lstm, mpnet"):
         ContextualBertConfig(predicts_next=True, has_position_embeddings=True, backbone="gpt2", eos_token_id=2, **sizes)
     config = ContextualBertConfig(predicts_next=True, has_position_embeddings=True, **sizes)
     for head in (ContextualBertForSequenceClassification, ContextualBertForCausalLM):

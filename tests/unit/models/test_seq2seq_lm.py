@@ -116,6 +116,18 @@ def test_a_cache_changes_nothing_that_is_written(decoder: str, num_beams: int) -
 
 
 @pytest.mark.parametrize("decoder", DECODER_CLASSES)
+def test_bfloat16_changes_little(decoder: str) -> None:
+    model, (sources, targets) = model_of(decoder), pairs()
+    expected = model(sources, labels=targets)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = model(sources, labels=targets)
+        written = model.generate(sources, attention_mask=torch.ones_like(sources), max_new_tokens=4)
+    found.loss.backward()
+    assert found.loss.dtype == torch.float32 and torch.allclose(found.loss, expected.loss, rtol=0.02)
+    assert written.shape[0] == len(sources)
+
+
+@pytest.mark.parametrize("decoder", DECODER_CLASSES)
 def test_a_beginning_is_written_on_from(decoder: str) -> None:
     model, (sources, targets) = model_of(decoder), pairs()
     whole = model(sources, labels=targets)

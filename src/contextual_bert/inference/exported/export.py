@@ -75,7 +75,7 @@ def export_onnx(
         The record that was written, with the parity measured on random inputs.
 
     Raises:
-        ConfigurationError: the extra is not installed, or an argument makes no sense.
+        ConfigurationError: the extra is not installed, an argument makes no sense, or the blocks are not BERT's.
         NonFiniteError: the model gives no numbers, and nothing was written.
         ContextualBertError: the graph does not compute what the model does.
     """
@@ -97,6 +97,13 @@ def export_onnx(
     model = pipeline.model
     if any(not bool(each.isfinite().all()) for each in model.state_dict().values() if each.is_floating_point()):
         raise nonfinite_error(model)
+    if model.config.backbone != "bert":
+        raise ConfigurationError(
+            "cannot be written as a graph: its nodes are those of BERT's blocks",
+            setting="backbone",
+            value=model.config.backbone,
+            fix="Serve the run itself, or train one with BERT's blocks.",
+        )
     graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()
     with replacing_directory(Path(output), last=RECORD_FILE) as folder:
         write_graphs(graph, folder)

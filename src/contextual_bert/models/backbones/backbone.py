@@ -221,6 +221,7 @@ class Blocks:
         has_position_table: whether positions are embedded beside the tokens; else the blocks know them.
         has_embedding_norm: whether a LayerNorm follows the embeddings.
         needs_settings: whether there is none without the settings of a checkpoint.
+        has_attention: whether positions attend to each other; else they are read one after another.
     """
 
     pools_mean: ClassVar[bool] = False
@@ -230,6 +231,7 @@ class Blocks:
     has_position_table: ClassVar[bool] = True
     has_embedding_norm: ClassVar[bool] = True
     needs_settings: ClassVar[bool] = False
+    has_attention: ClassVar[bool] = True
 
     def layer(self, config: Any, index: int) -> ConditionedLayer:
         """The block of this index."""

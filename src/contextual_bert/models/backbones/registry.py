@@ -28,9 +28,16 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "deberta-v2": "its attention keeps positions apart from words",
     }
 )
-# Blocks of architectures whose layers transformers loads on request.
+# Blocks whose modules are loaded on request.
 _LOADED_WHEN_USED: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"modernbert": ("modernbert_blocks", "ModernBertBlocks"), "gpt2": ("gpt2_blocks", "Gpt2Blocks")}
+    {
+        "modernbert": ("modernbert_blocks", "ModernBertBlocks"),
+        "gpt2": ("gpt2_blocks", "Gpt2Blocks"),
+        "bilstm": ("recurrent_blocks", "BiLstmBlocks"),
+        "bigru": ("recurrent_blocks", "BiGruBlocks"),
+        "lstm": ("recurrent_blocks", "LstmBlocks"),
+        "gru": ("recurrent_blocks", "GruBlocks"),
+    }
 )
 
 
