@@ -157,7 +157,7 @@ class WholeSetCollator:
 
 def beside_items(sets: SequenceBatch) -> dict[str, Any]:
     """Return what a model reads of a batch beside its items: attention_mask where something is padded, gaps of time,
-    the context, and earlier items, where there are some.
+    the label of a pair of sentences, the context, and earlier items, where there are some.
 
     Example:
         >>> batch = SequenceBatch(
@@ -167,7 +167,7 @@ def beside_items(sets: SequenceBatch) -> dict[str, Any]:
         {'attention_mask': tensor([[1, 0]])}
     """
     found: dict[str, Any] = {} if bool(sets.is_real.all()) else {"attention_mask": sets.is_real.long()}
-    for name in ("token_type_ids", "earlier_ids"):
+    for name in ("token_type_ids", "earlier_ids", "next_sentence_label"):
         if (values := getattr(sets, name)) is not None:
             found[name] = values
     return {**found, "context": sets.context} if sets.context else found
@@ -203,6 +203,7 @@ def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SequenceBatch
     contexts: list[Mapping[str, Any]] = [example.get("context") or {} for example in examples]
     positions = [example["masked_position"] for example in examples if example.get("masked_position") is not None]
     gaps = [torch.as_tensor(example["token_type_ids"]) for example in examples if "token_type_ids" in example]
+    follows = [int(example["next_sentence_label"]) for example in examples if "next_sentence_label" in example]
     phrases = [torch.as_tensor(example["goes_on_phrase"]) for example in examples if "goes_on_phrase" in example]
     return SequenceBatch(
         input_ids=torch.nn.utils.rnn.pad_sequence(items, batch_first=True, padding_value=pad_id),
@@ -212,5 +213,6 @@ def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SequenceBatch
         labels=torch.tensor(0) if any(_LEARNED & example.keys() for example in examples) else None,
         token_type_ids=torch.nn.utils.rnn.pad_sequence(gaps, batch_first=True) if gaps else None,
         masked_position=torch.tensor(positions) if positions else None,
+        next_sentence_label=torch.tensor(follows) if follows else None,
         goes_on_phrase=torch.nn.utils.rnn.pad_sequence(phrases, batch_first=True) if phrases else None,
     )

@@ -23,6 +23,7 @@ from contextual_bert.context import FeatureLayout, missing_like, unknown_like
 from contextual_bert.data.dataset import SequenceBatch, SequenceDataset
 from contextual_bert.data.drawn_baskets import DrawnBaskets
 from contextual_bert.data.hashing import Draw, hash_counters, hash_strings, unit_interval
+from contextual_bert.data.sentence_pairs import SentencePairs
 from contextual_bert.errors import ConfigurationError, Message
 
 UNKNOWN_SHARE = 0.5
@@ -97,7 +98,7 @@ class DroppedContext(Dataset[dict[str, Any]]):
     def set_epoch(self, epoch: int) -> None:
         """Leave out others; also in workers that run already."""
         self._epoch.fill_(epoch)
-        if isinstance(self.dataset, ShuffledContext | DrawnBaskets):
+        if isinstance(self.dataset, ShuffledContext | DrawnBaskets | SentencePairs):
             self.dataset.set_epoch(epoch)
 
     def absent(self, example_ids: Tensor) -> Tensor:

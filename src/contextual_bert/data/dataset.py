@@ -24,6 +24,7 @@ from contextual_bert.data.ragged_rows import RaggedRows, rows_of, without_paddin
 from contextual_bert.errors import ConfigurationError, DataError
 
 IGNORED_LABEL = -100  # what losses of torch and transformers leave out
+_OF_SEQUENCES = ("start_positions", "end_positions", "next_sentence_label")
 Ids = Tensor | NDArray[Any] | Sequence[int]
 
 
@@ -31,9 +32,9 @@ Ids = Tensor | NDArray[Any] | Sequence[int]
 class SequenceBatch:
     """Some sequences, padded to the longest.
 
-    Shapes: input_ids (batch, length), lengths, example_ids, masked_position, start_positions and end_positions
-    (batch,), token_type_ids and goes_on_phrase (batch, length), labels (batch, ...) or (batch, length), context each
-    (batch, ...).
+    Shapes: input_ids (batch, length), lengths, example_ids, masked_position, start_positions, end_positions and
+    next_sentence_label (batch,), token_type_ids and goes_on_phrase (batch, length), labels (batch, ...) or
+    (batch, length), context each (batch, ...).
 
     Args:
         input_ids: ids of the items or tokens; padding behind the end of a sequence.
@@ -48,6 +49,7 @@ class SequenceBatch:
         masked_position: the one position to mask, where that is fixed.
         earlier_ids: (batch, n), padded: items of long sequences that stand before those of input_ids.
         goes_on_phrase: True for each token that goes on the phrase of the one before it; both are masked, or none.
+        next_sentence_label: of pairs of sentences, 0 where the second follows, 1 where it is of another text.
     """
 
     input_ids: Tensor
@@ -61,6 +63,7 @@ class SequenceBatch:
     masked_position: Tensor | None = None
     earlier_ids: Tensor | None = None
     goes_on_phrase: Tensor | None = None
+    next_sentence_label: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -77,7 +80,7 @@ class SequenceBatch:
     def inputs(self) -> dict[str, Any]:
         """Return what ``forward`` takes of it, labels and answers included where there are some."""
         found: dict[str, Any] = {"input_ids": self.input_ids, "attention_mask": self.is_real.long()}
-        for name in ("token_type_ids", "start_positions", "end_positions", "labels"):
+        for name in ("token_type_ids", "start_positions", "end_positions", "labels", "next_sentence_label"):
             if (values := getattr(self, name)) is not None:
                 found[name] = values
         return {**found, "context": self.context} if self.context else found
@@ -335,7 +338,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             if name == "context":
                 context = {feature: torch.stack([value[feature] for value in values]) for feature in values[0]}
                 whole |= {"context": context} if context else {}
-            elif name in ("start_positions", "end_positions") or (name == "labels" and not self.has_label_per_token):
+            elif name in _OF_SEQUENCES or (name == "labels" and not self.has_label_per_token):
                 whole[name] = torch.stack(values)
             elif name not in ("example_id", "goes_on_phrase"):
                 whole[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=padding[name])

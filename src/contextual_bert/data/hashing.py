@@ -48,6 +48,8 @@ class Draw(IntEnum):
     MASK_RATE = 8
     SCORED_POSITION = 9
     HISTORY_BASKET = 10
+    IS_NEXT = 11
+    OTHER_SENTENCE = 12
 
 
 def splitmix64(counter: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -39,6 +39,7 @@ from .plots import plot_comparison, plot_importance, plot_recall, plot_reliabili
 from .report import EvaluationSettings, Report, evaluate_scores
 from .scores import Predictions, Scores, summarise
 from .segments import Segment
+from .sentence_predictions import SentencePredictions
 from .set_predictions import SetPredictions
 from .study import Study
 from .study_files import write_study
@@ -87,6 +88,7 @@ __all__ = [
     "Scores",
     "SeedMean",
     "Segment",
+    "SentencePredictions",
     "SetPredictions",
     "Study",
     "TextPredictions",

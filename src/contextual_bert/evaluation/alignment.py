@@ -18,6 +18,7 @@ from contextual_bert.evaluation.label_predictions import LabelPredictions
 from contextual_bert.evaluation.measures import check_clusters
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.scores import Predictions, Scores
+from contextual_bert.evaluation.sentence_predictions import SentencePredictions
 from contextual_bert.evaluation.set_predictions import SetPredictions
 from contextual_bert.evaluation.text_predictions import TextPredictions
 
@@ -129,6 +130,9 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
         return
     if isinstance(own, TextPredictions) or isinstance(others, TextPredictions):
         return  # both have the same texts, each of as many tokens: the scored rows are the same
+    if isinstance(own, SentencePredictions) or isinstance(others, SentencePredictions):
+        _check_pairs(run, own, first, others)
+        return
     if own.names != others.names:
         raise DataError(f"{place(run)} has the labels {own.names}, {place(first)} {others.names}", fix=_SAME_ROWS)
     if _are_grades(own) != _are_grades(others):
@@ -143,6 +147,20 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
         where = f"example {own.example_id[row]}"
         where += f", position {own.position[row]}" if isinstance(own, LabelPredictions) else ""
         raise DataError(f"in {place(run)} {here!r} is true for {where}, in {place(first)} {there!r}", fix=_SAME_ROWS)
+
+
+def _check_pairs(run: Run, own: Predictions, first: Run, others: Predictions) -> None:
+    """Raise DataError unless two runs decided about the same pairs of sentences."""
+    if not isinstance(own, SentencePredictions) or not isinstance(others, SentencePredictions):
+        return
+    is_same = own.num_pairs == others.num_pairs
+    if not is_same.all():
+        row = int(is_same.argmin())
+        raise DataError(
+            f"example {own.example_id[row]} has {own.num_pairs[row]} pairs of sentences in {place(run)}, and "
+            f"{others.num_pairs[row]} in {place(first)}",
+            fix=_SAME_ROWS,
+        )
 
 
 def _check_sets(run: Run, own: Predictions, first: Run, others: Predictions) -> None:

@@ -29,6 +29,7 @@ ENTITY_RECALL = "entity_recall_percent"
 ENTITY_F1 = "entity_f1_percent"
 EXACT_MATCH = "exact_match_percent"
 EXACT_TEXT = "exact_text_percent"
+NEXT_SENTENCE = "next_sentence_accuracy_percent"
 ANSWER_F1 = "answer_f1_percent"
 # Of sets that were hidden as a whole: which of their true items, and what is measured -> label.
 _OF_WHICH = {"set": "", "repeated": " of repeated items", "new": " of new items"}
@@ -143,6 +144,15 @@ _METRICS = {
             True,
             "Exact text match: share of the texts that are written as their targets, token by token, where each time "
             "the likeliest token is taken.",
+        ),
+        Metric(
+            NEXT_SENTENCE,
+            "next-sentence accuracy",
+            "%",
+            2,
+            True,
+            "Next-sentence accuracy: share of right decisions whether the second sentence of a pair follows the first. "
+            "Half of them do, so guessing has 50%. Decided are the pairs of the texts of which a token is scored.",
         ),
     )
 }

@@ -47,6 +47,7 @@ from contextual_bert.evaluation.metrics import (
 from contextual_bert.evaluation.new_items import NewItemCalibration
 from contextual_bert.evaluation.scores import Scores, recall_curve
 from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_by_value, worst_segment
+from contextual_bert.evaluation.sentence_predictions import SentencePredictions
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.set_predictions import SetPredictions
 from contextual_bert.evaluation.tables import (
@@ -329,6 +330,8 @@ def default_settings(scores: Scores) -> EvaluationSettings:
         return EvaluationSettings()
     if isinstance(predictions, SetPredictions):
         return EvaluationSettings(row_name="hidden item")
+    if isinstance(predictions, SentencePredictions):
+        return EvaluationSettings(row_name="hidden token", set_name="text", choice_name="token")
     if isinstance(predictions, LabelPredictions):
         return EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
     return EvaluationSettings(ks=(1,), row_name="answer end", set_name="question", choice_name="place")

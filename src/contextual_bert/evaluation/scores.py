@@ -27,12 +27,13 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.number_columns import reject, set_columns
+from contextual_bert.evaluation.sentence_predictions import SentencePredictions
 from contextual_bert.evaluation.set_predictions import SetPredictions
 from contextual_bert.evaluation.text_predictions import TextPredictions
 
 # bf16 scorers sum their probabilities in float32: a hair above one is rounding, more is a wrong scorer.
 _ROUNDING = 1e-3
-Predictions = LabelPredictions | AnswerPredictions | SetPredictions | TextPredictions
+Predictions = LabelPredictions | AnswerPredictions | SetPredictions | TextPredictions | SentencePredictions
 _COLUMNS = ("example_id", "position", "log_probability", "num_better", "num_tied", "confidence")
 
 
@@ -55,7 +56,8 @@ class Scores:
         num_tied: items with the target's score, the target included: at least 1.
         confidence: the probability of the best-scored item.
         predictions: the label predicted for each of these rows, the answer to each question, or the sets that were
-            hidden as a whole; None for items and words that were hidden one at a time, which are judged by ranks.
+            hidden as a whole, or the decisions about pairs of sentences; None for items and words that were hidden one
+            at a time, which are judged by ranks alone.
         num_unknown_targets: positions that are not here, for their item is unknown to the vocabulary and has no rank.
         num_possible: positions from which these were drawn; None where all were scored.
 
@@ -176,7 +178,8 @@ def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
     answers = [part for part in parts if isinstance(part, AnswerPredictions)]
     sets = [part for part in parts if isinstance(part, SetPredictions)]
     texts = [part for part in parts if isinstance(part, TextPredictions)]
-    if not labels and not answers and not sets and not texts:
+    pairs = [part for part in parts if isinstance(part, SentencePredictions)]
+    if not labels and not answers and not sets and not texts and not pairs:
         return None
     if len(labels) == len(parts):
         return LabelPredictions.concatenate(labels)
@@ -186,6 +189,8 @@ def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
         return SetPredictions.concatenate(sets)
     if len(texts) == len(parts):
         return TextPredictions.concatenate(texts)
+    if len(pairs) == len(parts):
+        return SentencePredictions.concatenate(pairs)
     raise ConfigurationError("The parts have predictions of different kinds", fix="Concatenate scores of one kind.")
 
 

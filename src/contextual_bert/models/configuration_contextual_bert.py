@@ -74,6 +74,8 @@ class ContextualBertConfig(BertConfig):
             moved one place back and the gaps are not: a position reads the item before it, and how long after that the
             item comes that is asked for. That is known when it is asked: it is now minus the last time.
         has_head_layer_norm: whether the head keeps BERT's LayerNorm; False in the paper's setting.
+        has_next_sentence_head: whether the masked-item head also tells, through BERT's pooler, if the second half of a
+            pair follows the first.
         mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
         reserved_token_ids: ids that are never an answer ([PAD], [MASK], [UNK]): left out of every ranking.
         softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
@@ -137,6 +139,7 @@ class ContextualBertConfig(BertConfig):
     predicts_next: bool = False
     time_gaps: str | None = None
     has_head_layer_norm: bool = True
+    has_next_sentence_head: bool = False
     mask_token_id: int = 1
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
     softmax_over: str = "vocabulary"

@@ -50,6 +50,8 @@ class ContextualMaskedLMOutput(ModelOutput):
         hidden_states: one (batch, length, hidden) for the input and each block, when asked for.
         attentions: one (batch, heads, length, length) for each block with BERT's self-attention, when asked for; with
             a prepended position it is shown.
+        next_sentence_logits: (batch, 2), that the second half of a pair follows the first and that it is of another
+            text; None without ``has_next_sentence_head``.
     """
 
     loss: Tensor | None = None
@@ -57,6 +59,7 @@ class ContextualMaskedLMOutput(ModelOutput):
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
     state: Tensor | None = None
+    next_sentence_logits: Tensor | None = None
 
 
 def has_hooks(module: nn.Module) -> bool:
@@ -71,8 +74,12 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     Formula:
         Pr(M = w | w_-i, c) = softmax(W h_i + b)_w;  h_i = GELU(D x_i(N) + d), and + U c with ``has_context_at_output``
 
+        and with ``has_next_sentence_head``: Pr(the second half follows | c) = softmax(V z)_0;  z = tanh(P x_1(N) + p)
+
     Symbols:
-        The softmax of loss and scores goes over what ``config.softmax_over`` says; ``logits`` are given of all ids.
+        The softmax of loss and scores goes over what ``config.softmax_over`` says; ``logits`` are given of all ids. V
+        is ``cls.seq_relationship``, P and p are ``bert.pooler``. ``next_sentence_label`` (batch,) is 0 where the second
+        half follows and 1 where it is of another text; the loss is then the sum of both means.
 
     Shapes:
         input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
@@ -85,7 +92,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         config: ContextualBertConfig; ``tie_word_embeddings`` decides whether W is the matrix of the item embeddings.
 
     Relation to its siblings:
-        The keys of the state are those of BertForMaskedLM; new ones contain ``conditioning.`` or ``context_encoder.``.
+        The keys of the state are those of BertForMaskedLM, with ``has_next_sentence_head`` those of BertForPreTraining;
+        new ones contain ``conditioning.`` or ``context_encoder.``.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), sections 3 and 4; Devlin et al. (2019), section 3.1.
@@ -102,7 +110,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
 
-    head_keys = ("cls.",)
+    head_keys = ("cls.", "bert.pooler.")
+    head_fields = ("has_next_sentence_head",)
     head_parts = {"head": "cls.predictions.transform"}  # noqa: RUF012
     is_causal = False
     is_for_items = True
@@ -111,8 +120,10 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
         self.loss_type = "ForMaskedLM"  # transformers takes it from the name of the class, and a subclass has another
-        self.bert = text_encoder(config)
+        self.bert = text_encoder(config, has_pooler=config.has_next_sentence_head)
         self.cls = BertOnlyMLMHead(config)
+        if config.has_next_sentence_head:
+            self.cls.seq_relationship = nn.Linear(config.hidden_size, 2)
         head: Any = self.cls.predictions
         if config.embedding_size is not None:
             head.transform.dense = nn.Linear(config.hidden_size, config.embedding_size)
@@ -198,6 +209,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         **kwargs: Any,
     ) -> ContextualMaskedLMOutput:
         num_items_in_batch, earlier_ids = (kwargs.pop(name, None) for name in ("num_items_in_batch", "earlier_ids"))
+        next_sentence_label = kwargs.pop("next_sentence_label", None)
         is_mask = isinstance(logits_at, Tensor)
         if not is_mask and logits_at not in ("masked", "all", None):
             raise ConfigurationError(
@@ -219,6 +231,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         is_without_own = self.drawn_without_own()
         if is_without_own is not None and inputs_embeds is None:
             inputs_embeds = self.bert.embeddings.embed_items(cast(Tensor, input_ids), is_without_own)
+        num_sets, length = cast(Tensor, input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
+        firsts = torch.arange(num_sets, device=self.device) * length
+        reads_pairs = self.config.has_next_sentence_head
         outputs = self.bert(
             input_ids if inputs_embeds is None else None,
             attention_mask,
@@ -226,11 +241,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             token_type_ids,
             position_ids,
             inputs_embeds,
-            rows,
+            torch.cat([rows, firsts]) if reads_pairs and rows is not None else rows,
             return_dict=True,
             **kwargs,
         )
-        num_sets, length = cast(Tensor, input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
+        next_sentence_logits = self.next_sentence_of(outputs, rows) if reads_pairs else None
         every = rows if rows is not None else torch.arange(num_sets * length, device=self.device)
         scored = self.with_context(outputs, every // length)
         flat = scored if rows is not None else scored.flatten(0, 1)
@@ -260,13 +275,45 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
                     vocab_size=logits.shape[-1],
                     num_items_in_batch=num_items_in_batch,
                 )
+        if next_sentence_label is not None and next_sentence_logits is not None:
+            others = nn.functional.cross_entropy(next_sentence_logits.float(), next_sentence_label)
+            if labels is not None and num_items_in_batch is not None:  # of all batches of the step
+                others = others * (labels != IGNORED_LABEL).sum() / num_items_in_batch
+            loss = others if loss is None else loss + others
         return ContextualMaskedLMOutput(
             loss=loss,
             logits=logits,
             state=outputs.state,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
+            next_sentence_logits=next_sentence_logits,
         )
+
+    def next_sentence_of(self, outputs: ContextualBertModelOutput, rows: Tensor | None) -> Tensor:
+        """Return the logits (batch, 2) of the next-sentence decision.
+
+        Args:
+            outputs: of the encoder; its hidden states are left with ``rows`` alone.
+            rows: the flattened positions that were asked for before the first position of each pair; None: all were.
+        """
+        hidden, head = cast(Tensor, outputs.last_hidden_state), cast(Any, self.cls)
+        if rows is not None:
+            outputs.last_hidden_state = cast(Any, hidden[: len(rows)])
+        first = hidden[:, :1] if rows is None else hidden[len(rows) :].unsqueeze(1)
+        return head.seq_relationship(cast(Any, self.bert.pooler)(first))
+
+    @torch.no_grad()
+    def score_next_sentence(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Context | ContextState | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> Tensor:
+        """Return the logits (batch, 2) that each second half follows the first, and that it is of another text."""
+        firsts = torch.arange(len(input_ids), device=input_ids.device) * input_ids.shape[1]
+        outputs = self.bert(input_ids, attention_mask, context, token_type_ids, rows=firsts)
+        return self.next_sentence_of(outputs, firsts[:0])
 
     def drawn_without_own(self) -> Tensor | None:
         """Return which items have no vector of their own in this step of a training; None where all is as it is."""

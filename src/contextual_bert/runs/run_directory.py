@@ -32,6 +32,7 @@ from contextual_bert.evaluation import (
     Report,
     Run,
     Scores,
+    SentencePredictions,
     SetPredictions,
     TextPredictions,
 )
@@ -283,6 +284,8 @@ def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Prediction
         return SetPredictions(**columns)
     if "exact_text" in columns:
         return TextPredictions(**columns)
+    if "num_pairs" in columns:
+        return SentencePredictions(**columns)
     if "names" not in said:
         return AnswerPredictions(**columns)
     return LabelPredictions(**columns, names=tuple(said["names"]), is_ordinal=bool(said["is_ordinal"]))

@@ -235,7 +235,8 @@ def check_baseline(recipe: Recipe, ready: TextData) -> None:
     """Raise ConfigurationError for a baseline that cannot learn what these texts have."""
     possible = baselines_of(ready.head)
     if recipe.conditioning not in possible:
-        learned = {"question_answering": "answers", "masked_text": "hidden words"}.get(ready.head, "these labels")
+        words = dict.fromkeys(("masked_text", "next_sentence"), "hidden words")
+        learned = {"question_answering": "answers", **words}.get(ready.head, "these labels")
         allowed = ", ".join(possible)
         raise ConfigurationError(
             f"The baseline {recipe.conditioning!r} cannot learn {learned}", allowed=f"Allowed: {allowed}."

@@ -17,6 +17,7 @@ from contextual_bert import inference, models, runs  # loaded when used: words a
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data import Split
 from contextual_bert.data.answers import find_answers
+from contextual_bert.data.neighbour_sentences import neighbours_in
 from contextual_bert.data.phrases import read_phrases
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import DataError, Message, in_message, joined
@@ -46,6 +47,7 @@ class Look:
 _LEARNED = {
     "masked_text": "no --label: hidden words are learned (masked language model)",
     "text_to_text": "--target: it is written from the text (encoder-decoder)",
+    "next_sentence": "--objective next_sentence: hidden words are learned, and which sentence follows",
     "causal_text": "--objective causal: each word is learned from those before it (left-to-right language model)",
 }
 
@@ -97,10 +99,27 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
         if (sizes > 0).any():
             what = f"words a text{f' in {name!r}' if name != task.text else ''}"
             lines.append(_sizes_line(sizes[sizes > 0], what))
+    if task.reads_pairs and task.second is None:
+        pairs = _sentences(table.take(pa.array(np.flatnonzero(readable))), recipe, task.text)
+        return Look([*lines, *pairs.lines], [*faults, *pairs.faults])
     if has_tokens and task.checkpoint is not None and readable.any():
         tokens = _tokens(table.take(pa.array(np.flatnonzero(readable))), recipe, task)
         lines, faults = lines + tokens.lines, faults + tokens.faults
     return Look(lines, faults)
+
+
+def _sentences(table: pa.Table, recipe: Recipe, text: str) -> Look:
+    """Inspect the pairs of neighbouring sentences, and texts without one."""
+    try:
+        found = neighbours_in(table, text=text)
+    except DataError as error:
+        raise error.moved(file=recipe.data, row=None) from error
+    num_texts, alone = len(np.unique(found.rows)), found.num_alone
+    lines = [f"{counted(len(found.rows), 'pair')} of neighbouring sentences in {counted(num_texts, 'text')}"]
+    if alone:
+        lines.append(f"{counted(alone, 'text')} {agreeing('have', alone)} one sentence or none: left out")
+    fault = "error: fewer than two texts have a second sentence: train stops there; give a sentence a line, or lists"
+    return Look(lines, [fault] if num_texts < 2 else [])
 
 
 def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:

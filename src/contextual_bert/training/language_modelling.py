@@ -26,6 +26,16 @@ VocabSizeField = Annotated[
         has_default=False,
     ),
 ]
+ObjectiveField = Annotated[
+    Literal["masked", "causal", "next_sentence"],
+    Option(
+        "With --text and no --label: learn hidden words; each word from those before it, to write texts; or hidden "
+        "words and which sentence follows, of texts with a sentence a line (default masked).",
+        TEXTS,
+        has_default=False,
+        is_of_data=True,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +71,11 @@ class LanguageModelling(TextTask):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedText(LanguageModelling):
-    """Learn the hidden tokens of a text from the others.
+class HiddenWords(LanguageModelling):
+    """Base of the tasks that learn hidden tokens.
 
     Args:
-        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
-        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
         masking: what is hidden: "token", "word" or "span".
-        phrases: column of phrases, which are hidden as a whole: lists of pairs of characters [start, end), as lists or
-            as text such as "[[0, 5], [9, 20]]". None: there are none.
         mask_rate: share of the tokens that is hidden.
         max_mask_rate: the largest share, where each text has one of its own between the two; for a model that is to
             draw texts from nothing.
@@ -78,29 +84,11 @@ class MaskedText(LanguageModelling):
 
     Raises:
         ConfigurationError: a share or a number that cannot be.
-
-    Example:
-        >>> MaskedText(text="menu", checkpoint="bert-base-uncased").most_scored
-        2000
     """
 
-    noun: ClassVar[str] = "hidden words of texts"
     command: ClassVar[str] = "sample"
     imported: ClassVar[str] = "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
-    kind: str = field(default="masked_text", init=False)
-    truncation: TruncationField = "head"
     masking: Annotated[Unit, Option("With --text and no --label: what is hidden.", TEXTS)] = "token"
-    phrases: Annotated[
-        str | None,
-        Option(
-            "With --text and no --label: phrases to hide as a whole, as [[0, 5], [9, 20]]: characters [start, end) "
-            "of the text.",
-            TEXTS,
-            metavar="COLUMN",
-            has_default=False,
-            is_of_data=True,
-        ),
-    ] = None
     mask_rate: Annotated[float, Option("With --text and no --label: share of tokens hidden.", TEXTS)] = 0.15
     max_mask_rate: Annotated[
         float | None,
@@ -133,16 +121,6 @@ class MaskedText(LanguageModelling):
             )
 
     @property
-    def phrase_column(self) -> str | None:
-        """Return ``phrases``."""
-        return self.phrases
-
-    @property
-    def unscored_fields(self) -> Mapping[str, Any]:
-        """Return no phrases: tokens are scored one at a time, so a table that is evaluated need not have them."""
-        return {"phrases": None}
-
-    @property
     def purpose(self) -> str:
         """Return what a finished model does, in words."""
         return "fills hidden words"
@@ -152,6 +130,90 @@ class MaskedText(LanguageModelling):
         """Return the largest number of hidden tokens that are scored in a part; None for all."""
         chosen = SCORED_TOKENS if self.scored_tokens is None else self.scored_tokens
         return chosen if isinstance(chosen, int) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedText(HiddenWords):
+    """Learn the hidden tokens of a text from the others.
+
+    Args:
+        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
+        masking, mask_rate, max_mask_rate, scored_tokens: as for ``HiddenWords``.
+        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        phrases: column of phrases, which are hidden as a whole: lists of pairs of characters [start, end), as lists or
+            as text such as "[[0, 5], [9, 20]]". None: there are none.
+
+    Raises:
+        ConfigurationError: a share or a number that cannot be.
+
+    Example:
+        >>> MaskedText(text="menu", checkpoint="bert-base-uncased").most_scored
+        2000
+    """
+
+    noun: ClassVar[str] = "hidden words of texts"
+    kind: str = field(default="masked_text", init=False)
+    truncation: TruncationField = "head"
+    phrases: Annotated[
+        str | None,
+        Option(
+            "With --text and no --label: phrases to hide as a whole, as [[0, 5], [9, 20]]: characters [start, end) "
+            "of the text.",
+            TEXTS,
+            metavar="COLUMN",
+            has_default=False,
+            is_of_data=True,
+        ),
+    ] = None
+
+    @property
+    def phrase_column(self) -> str | None:
+        """Return ``phrases``."""
+        return self.phrases
+
+    @property
+    def unscored_fields(self) -> Mapping[str, Any]:
+        """Return no phrases: tokens are scored one at a time, so a table that is evaluated need not have them."""
+        return {"phrases": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextSentence(HiddenWords):
+    """Learn hidden tokens of pairs of sentences, and whether the second of a pair follows the first, as BERT does.
+
+    Each text is a document of several sentences, or paragraphs: one a line, or a list of them.
+
+    Args:
+        text, checkpoint, max_length, is_from_scratch: as for all tasks on texts; the length is that of a pair.
+        masking, mask_rate, max_mask_rate, scored_tokens: as for ``HiddenWords``.
+        objective: "next_sentence".
+
+    Raises:
+        ConfigurationError: another objective; a share or a number that cannot be.
+
+    Example:
+        >>> NextSentence(text="speech", checkpoint="bert-base-uncased").kind
+        'next_sentence'
+    """
+
+    noun: ClassVar[str] = "hidden words, and which sentence follows"
+    kind: str = field(default="next_sentence", init=False)
+    truncation: ClassVar[Truncation] = "head"
+    objective: ObjectiveField = "next_sentence"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_objective(self.objective, "next_sentence", instead="MaskedText or CausalText")
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return "fills hidden words, and tells whether a sentence follows another"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,24 +245,12 @@ class CausalText(LanguageModelling):
     baselines: ClassVar[Collection[str]] = ()
     kind: str = field(default="causal_text", init=False)
     truncation: ClassVar[Truncation] = "head"
-    objective: Annotated[
-        Literal["masked", "causal"],
-        Option(
-            "With --text and no --label: learn hidden words, or each word from those before it, to write texts "
-            "(default masked).",
-            TEXTS,
-            has_default=False,
-            is_of_data=True,
-        ),
-    ] = "causal"
+    objective: ObjectiveField = "causal"
     vocab_size: VocabSizeField = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective != "causal":
-            raise ConfigurationError(
-                "is not what this task learns", setting="objective", value=self.objective, fix="Take MaskedText."
-            )
+        check_objective(self.objective, "causal", instead="MaskedText or NextSentence")
         check_vocab_size(self.vocab_size, self.checkpoint)
 
     @property
@@ -227,4 +277,21 @@ def check_vocab_size(vocab_size: int | None, checkpoint: str | None) -> None:
             setting="vocab_size",
             value=vocab_size,
             fix="Leave one of them out.",
+        )
+
+
+def check_objective(given: str, own: str, *, instead: str) -> None:
+    """Raise ConfigurationError for another objective than a task's own.
+
+    Args:
+        given: the objective.
+        own: of the task.
+        instead: the tasks that learn others.
+
+    Example:
+        >>> check_objective("causal", "causal", instead="MaskedText")
+    """
+    if given != own:
+        raise ConfigurationError(
+            "is not what this task learns", setting="objective", value=given, fix=f"Take {instead}."
         )

@@ -12,12 +12,17 @@ from contextual_bert.training.tasks import (
     CausalText,
     Classification,
     MaskedText,
+    NextSentence,
     QuestionAnswering,
     TaskSettings,
     TextToText,
 )
 
-OBJECTIVES: Mapping[str, type[AnyTextTask]] = {"masked": MaskedText, "causal": CausalText}
+OBJECTIVES: Mapping[str, type[AnyTextTask]] = {
+    "masked": MaskedText,
+    "causal": CausalText,
+    "next_sentence": NextSentence,
+}
 
 
 def settings_of_kind(kind: object) -> type[TaskSettings]:
@@ -63,8 +68,8 @@ def task_on_texts(**given: Any) -> AnyTextTask:
         kind = Classification if given.get("label") is not None else OBJECTIVES[objective or "masked"]
     if objective is not None and kind not in OBJECTIVES.values():
         _refuse({"objective": objective}, given)
-    given |= {"objective": objective} if kind is CausalText else {}
     own = {each.name: each for each in fields(kind) if each.init}
+    given |= {"objective": objective} if "objective" in own else {}
     known = {each.name: each for other in TEXT_TASKS for each in fields(other) if each.init}
     for name in given:
         if name not in known:
@@ -138,6 +143,8 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         "target": "is for texts to be written",
         "vocab_size": "is for a tokenizer that is trained",
     }
+    if value == "next_sentence":  # which has hidden tokens, too
+        what |= {"phrases": "is for whole texts", "truncation": "is for whole texts"}
     raise ConfigurationError(
         Message(f"{what.get(name, 'is for hidden tokens')}, and {{{learned}}} is learned", **{learned: value}),
         setting=name,

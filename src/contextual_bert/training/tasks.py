@@ -14,7 +14,7 @@ from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.truncation import SEGMENT_FIELDS, Truncation
 from contextual_bert.options import MAIN, TEXTS, Option
 from contextual_bert.training.label_order import checked_order
-from contextual_bert.training.language_modelling import CausalText, MaskedText
+from contextual_bert.training.language_modelling import CausalText, MaskedText, NextSentence
 from contextual_bert.training.set_completion import SetCompletion
 from contextual_bert.training.target_texts import TextToText
 from contextual_bert.training.task_settings import (
@@ -323,12 +323,13 @@ class QuestionAnswering(TextTask):
         return pipeline_code(self, '"question": "...", "text": "..."', has_context=has_context)
 
 
-AnyTextTask = Classification | Tagging | QuestionAnswering | MaskedText | CausalText | TextToText
+AnyTextTask = Classification | Tagging | QuestionAnswering | MaskedText | NextSentence | CausalText | TextToText
 TEXT_TASKS: tuple[type[AnyTextTask], ...] = (
     Classification,
     Tagging,
     QuestionAnswering,
     MaskedText,
+    NextSentence,
     CausalText,
     TextToText,
 )
@@ -339,6 +340,7 @@ TASK_SETTINGS: dict[str, type[TaskSettings]] = {
     "tagging": Tagging,
     "question_answering": QuestionAnswering,
     "masked_text": MaskedText,
+    "next_sentence": NextSentence,
     "causal_text": CausalText,
     "text_to_text": TextToText,
 }

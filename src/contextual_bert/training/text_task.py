@@ -116,6 +116,11 @@ class TextTask(TaskSettings):
         return None
 
     @property
+    def reads_pairs(self) -> bool:
+        """Return True where two texts are read as one, the second in segment 1."""
+        return self.second is not None
+
+    @property
     def phrase_column(self) -> str | None:
         """Return the column of phrases that are hidden as a whole; None where nothing is hidden, or by words alone."""
         return None

@@ -15,6 +15,7 @@ from contextual_bert.runs.tasks.base import Task
 from contextual_bert.runs.tasks.causal_text import CausalTextTask
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.runs.tasks.masked_text import MaskedTextTask
+from contextual_bert.runs.tasks.next_sentence import NextSentenceTask
 from contextual_bert.runs.tasks.question_answering import QuestionAnsweringTask
 from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 from contextual_bert.runs.tasks.tagging import TaggingTask
@@ -32,6 +33,7 @@ TASKS: dict[str, type[Task]] = {
     "tagging": TaggingTask,
     "question_answering": QuestionAnsweringTask,
     "masked_text": MaskedTextTask,
+    "next_sentence": NextSentenceTask,
     "causal_text": CausalTextTask,
     "text_to_text": TextToTextTask,
 }

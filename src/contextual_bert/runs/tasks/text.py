@@ -391,7 +391,7 @@ class TextModelTask(TextData, Task):
                 model = self.model_class.from_checkpoint(
                     task.bert, schema=schema, ignore_mismatched_sizes=bool(self.labels), **arguments
                 )
-        if task.second is not None and model.config.type_vocab_size < 2:
+        if task.reads_pairs and model.config.type_vocab_size < 2:
             raise ConfigurationError(
                 f"tells a text and its second part, or its question, not apart: it has "
                 f"type_vocab_size={model.config.type_vocab_size}",
