@@ -76,18 +76,35 @@ class StatesOfBothDirections(nn.Module):
             raise ConfigurationError("is not allowed", setting="num_layers", value=num_layers, fix="Give 1 or more.")
         self.embeddings = nn.Embedding(vocab_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
-        self.recurrence = kind(
-            hidden_size,
-            hidden_size,
-            num_layers,
-            batch_first=True,
-            bidirectional=True,
-            dropout=dropout if num_layers > 1 else 0.0,  # torch warns where there is no place between layers
-        )
+        self.features: nn.Module | None = None
+        self.recurrence = self._recurrence(kind, hidden_size, hidden_size, num_layers)
+
+    def _recurrence(self, kind: type[nn.RNNBase], size: int, hidden_size: int, num_layers: int) -> nn.RNNBase:
+        between = self.dropout.p if num_layers > 1 else 0.0  # torch warns where there is no place between layers
+        return kind(size, hidden_size, num_layers, batch_first=True, bidirectional=True, dropout=between)
+
+    def add_features(self, features: nn.Module, *, size: int) -> None:
+        """Read vectors of another model beside the embeddings from now on. The network's weights are drawn anew.
+
+        Args:
+            features: gives (batch, length, size) for the ids that are read, in front, and which of them are real.
+            size: components of a vector.
+
+        Reference:
+            Peters et al. (2018), section 3.3: [x_k ; ELMo_k].
+        """
+        old = self.recurrence
+        self.features = features
+        self.recurrence = self._recurrence(type(old), old.input_size + size, old.hidden_size, old.num_layers)
 
     def forward(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
         places, lengths = in_front(is_read)
-        embedded = self.dropout(self.embeddings(input_ids.gather(1, places)))
+        read = input_ids.gather(1, places)
+        embedded = self.embeddings(read)
+        if self.features is not None:
+            is_real = torch.arange(read.shape[1], device=read.device) < lengths[:, None]
+            embedded = torch.cat([embedded, self.features(read, is_real)], dim=2)
+        embedded = self.dropout(embedded)
         states = states_of(self.recurrence, embedded, lengths)
         is_padding = torch.arange(places.shape[1], device=places.device) >= lengths[:, None]
         states = states.masked_fill(is_padding.unsqueeze(2), 0.0)

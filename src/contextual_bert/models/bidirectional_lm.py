@@ -5,7 +5,7 @@ It knows words as numbers of characters alone, no tokenizer and no task. Paper: 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from transformers.utils.generic import ModelOutput
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.masked_lm import IGNORED_LABEL
-from contextual_bert.models.word_characters import NUM_CHARACTERS, PADDING, RESERVED_WORDS
+from contextual_bert.models.word_characters import NUM_CHARACTERS, PADDING, RESERVED_WORDS, encode_words
 
 _CUTOFFS = (1_000, 5_000, 20_000)  # of the frequencies of words; rarer ones get fewer dimensions
 
@@ -305,6 +305,63 @@ class LayerMixture(nn.Module):
             )
         shares = self.weights.softmax(dim=0)
         return self.scale * sum(share * each for share, each in zip(shares, hidden_states, strict=True))
+
+
+class ElmoFeatures(nn.Module):
+    """Vectors of words by their numbers: the mixture of the layers of a language model that stays as it is.
+
+    Shapes:
+        words, is_real (batch, length), numbers of ``words`` with padding on the right; (batch, length, 2 hidden).
+
+    Args:
+        model: the language model, whose weights are frozen.
+        words: each word by its number, for instance of all texts that will be read: any spelling can be.
+        num_characters: bytes of a word that are read.
+
+    Relation to its siblings:
+        ``StatesOfBothDirections.add_features`` reads them in a tagger, beside embeddings of its own.
+
+    Reference:
+        Peters et al. (2018), section 3.3.
+
+    Example:
+        >>> model = BidirectionalLM(BidirectionalLMConfig(("<unk>", "<s>", "</s>", "a"), hidden_size=4))
+        >>> ElmoFeatures(model, ["a", "red", "hat"])(torch.tensor([[1, 2]]), torch.tensor([[True, True]])).shape
+        torch.Size([1, 2, 8])
+    """
+
+    characters: Tensor
+
+    def __init__(self, model: BidirectionalLM, words: Sequence[str], *, num_characters: int = 50) -> None:
+        super().__init__()
+        self.model = model.requires_grad_(False).eval()
+        spelt = encode_words([words], vocabulary=RESERVED_WORDS, max_characters=num_characters)["characters"][0]
+        longest = int((spelt != PADDING).sum(dim=1).max())
+        self.register_buffer("characters", spelt[:, :longest])  # behind the start of a text, before its end
+        self.mixture = LayerMixture(model.config.num_hidden_layers + 1)
+
+    @property
+    def size(self) -> int:
+        """Components of a vector."""
+        return 2 * self.model.config.hidden_size
+
+    def train(self, mode: bool = True) -> Self:
+        """Leave the language model as it is evaluated: nothing of it is dropped."""
+        super().train(mode)
+        self.model.eval()
+        return self
+
+    def forward(self, words: Tensor, is_real: Tensor) -> Tensor:
+        return self.mixture(self.states(words, is_real)).masked_fill(~is_real[..., None], 0.0)
+
+    @torch.no_grad()
+    def states(self, words: Tensor, is_real: Tensor) -> list[Tensor]:
+        """Return the states of each layer, (batch, length, 2 hidden); behind a text they mean nothing."""
+        lengths = is_real.sum(dim=1, keepdim=True)
+        numbers = functional.pad((words + 1).masked_fill(~is_real, 0), (1, 1))
+        numbers = numbers.scatter(1, lengths + 1, len(self.characters) - 1)
+        mask = torch.arange(numbers.shape[1], device=words.device) <= lengths + 1
+        return [each[:, 1:-1] for each in self.model(self.characters[numbers], mask.long()).hidden_states]
 
 
 def _mirrored_places(is_real: Tensor) -> Tensor:
