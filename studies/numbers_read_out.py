@@ -7,6 +7,7 @@ Transformer encoder. A number counts where all of it is written right. The atten
 studies/results/numbers-read-out; what they say: docs/guides/text-studies.md.
 
     python -m studies.numbers_read_out             # three hours on one core
+    python -m studies.numbers_read_out --rows gru_luong,gru
     python -m studies.numbers_read_out --epochs 2  # a look at it
 
 Paper: not there. The decoders: Sutskever et al. (2014), Bahdanau et al. (2015), Luong et al. (2015), Vaswani et al.

@@ -114,7 +114,7 @@ class AttentionMaps:
             compared: what the context is compared with, for the headings.
             noun: what the maps are of, for the titles.
         """
-        if self.compared is None:
+        if not self.compared:
             return []
         layers = []
         for layer, heads in enumerate(self.heads):

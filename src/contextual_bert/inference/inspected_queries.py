@@ -225,7 +225,7 @@ class InspectedSource(InspectedText):
         return {"labels": written.cpu()}
 
     def layers(self, outputs: Any) -> Sequence[Tensor]:
-        return outputs.encoder_attentions
+        return outputs.encoder_attentions or ()  # recurrent layers have none
 
     def cross_attention(self, outputs: Any) -> tuple[tuple[str, ...], Tensor] | None:
         weights = outputs.cross_attentions

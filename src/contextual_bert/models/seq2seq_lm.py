@@ -169,7 +169,8 @@ class ContextualBertForSeq2SeqLM(ContextualBertPreTrainedModel, GenerationMixin)
                 raise ConfigurationError("Give labels, or the decoder_input_ids that are written so far.")
             decoder_input_ids = self.shifted(labels)
         if encoder_outputs is None:
-            wanted = {name: kwargs.get(name) for name in ("output_attentions", "output_hidden_states")}
+            names = ("output_attentions", "output_hidden_states")
+            wanted = {name: kwargs.get(name) for name in names[not self.config.blocks.has_attention :]}
             encoder_outputs = self.bert(input_ids, attention_mask, context, return_dict=True, **wanted)
         source = encoder_outputs[0]
         hidden, weights = self._decoded(decoder_input_ids, source, attention_mask, past_key_values)

@@ -72,7 +72,7 @@ class ModelInspection:
         asked: the query and the context, a line each.
         compared: what the context is compared with; None where the model reads none.
         heading: what the columns of comparison are called.
-        maps: the attention.
+        maps: the attention; without layers where an encoder has none.
         cross_maps: the attention of the tokens that are written to the text, of a model that writes with it.
         predictions: the likeliest choices of each place.
         notes: what the reader should know.
@@ -132,13 +132,16 @@ class ModelInspection:
         sections = [
             Section("What was asked", ("\n".join(self.asked),), notes=self.notes),
             Section("What the model says", tables=tuple(predicted)),
-            Section(
-                "Attention",
-                (attention,),
-                figure=self.maps.to_html(compared=self.compared or ""),
-                tables=tuple(self.maps.tables(compared=self.heading)),
-            ),
         ]
+        if self.maps.layers:
+            sections.append(
+                Section(
+                    "Attention",
+                    (attention,),
+                    figure=self.maps.to_html(compared=self.compared or ""),
+                    tables=tuple(self.maps.tables(compared=self.heading)),
+                )
+            )
         if self.cross_maps is not None:
             sections.append(
                 Section(
@@ -194,7 +197,7 @@ def inspect_model(
             place=PathPlace(run.directory),
             fix="Give that class the attribute inspected.",
         )
-    if not model.config.blocks.has_attention:
+    if not model.config.blocks.has_attention and model.config.decoder_type in (None, "gru"):
         raise ConfigurationError(
             f"has blocks of {model.config.backbone!r}, which read one position after another: there is no attention",
             place=PathPlace(run.directory),

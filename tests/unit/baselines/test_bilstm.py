@@ -92,3 +92,23 @@ def test_what_cannot_be_chosen_or_chained() -> None:
         BiLSTMTagger(12, num_labels=1, has_crf=True)
     with pytest.raises(ConfigurationError, match="no label to choose"):
         BiLSTMTagger(12, num_labels=1, hidden_size=4).predict(INPUTS)
+
+
+class Doubled(torch.nn.Module):
+    """Features that say which ids they were given, and which of them are real."""
+
+    def forward(self, input_ids: torch.Tensor, is_real: torch.Tensor) -> torch.Tensor:
+        return torch.stack([input_ids.float(), is_real.float()], dim=2) * is_real.unsqueeze(2)
+
+
+def test_a_tagger_reads_features_beside_its_embeddings() -> None:
+    torch.manual_seed(0)
+    tagger = BiLSTMTagger(12, num_labels=3, hidden_size=4).eval()
+    tagger.states.add_features(Doubled(), size=2)
+    mask = INPUTS > 1
+    logits = tagger(INPUTS, mask)["logits"]
+    for row, text in enumerate(TEXTS):
+        ids = torch.tensor([text])
+        beside = torch.stack([ids.float(), torch.ones_like(ids).float()], dim=2)
+        states, _ = tagger.states.recurrence(torch.cat([tagger.states.embeddings(ids), beside], dim=2))
+        torch.testing.assert_close(logits[row, mask[row]], tagger.head.output(states[0]))

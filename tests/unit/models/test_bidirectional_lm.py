@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models.bidirectional_lm import BidirectionalLM, BidirectionalLMConfig, CharacterCNN, LayerMixture
+from contextual_bert.models.bidirectional_lm import (
+    BidirectionalLM,
+    BidirectionalLMConfig,
+    CharacterCNN,
+    ElmoFeatures,
+    LayerMixture,
+)
 from contextual_bert.models.word_characters import encode_words, most_frequent_words
 
 TEXTS = [["a", "red", "hat", "and", "a", "coat"], ["a", "hat"], ["café", "x" * 80, "coat"]]
@@ -167,3 +173,31 @@ def test_what_cannot_be_read_is_named() -> None:
         LayerMixture(0)
     with pytest.raises(ConfigurationError, match="Give 3"):
         LayerMixture(2)([torch.zeros(1, 1, 1)] * 3)
+
+
+def features_of(words: list[str]) -> ElmoFeatures:
+    features = ElmoFeatures(language_model(dropout=0.5), words, num_characters=12)
+    torch.nn.init.normal_(features.mixture.weights)
+    return features
+
+
+def test_features_are_the_mixture_of_the_layers_of_each_word() -> None:
+    words = ["coat", "café", "a", "x" * 80, "hat"]
+    features = features_of(words).train()  # dropout of the language model stays off
+    texts = [["a", "hat", "café"], ["x" * 80]]
+    numbers = torch.tensor([[words.index(word) for word in texts[0]], [3, 1, 1]])  # what pads is passed over
+    is_real = torch.tensor([[True, True, True], [True, False, False]])
+    found = features(numbers, is_real)
+    for row, text in enumerate(texts):
+        states = features.model(**{name: encoded([text])[name] for name in ("characters", "attention_mask")})
+        expected = features.mixture(states.hidden_states)[0, 1:-1]
+        torch.testing.assert_close(found[row, : len(text)], expected)
+    assert not found[1, 1:].any()
+    assert found.shape == (2, 3, features.size)
+
+
+def test_of_features_the_mixture_alone_is_learned() -> None:
+    features = features_of(["a", "hat"])
+    features(torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)).sum().backward()
+    learned = {name for name, weight in features.named_parameters() if weight.grad is not None}
+    assert learned == {"mixture.weights", "mixture.scale"}

@@ -71,6 +71,21 @@ def test_a_run_writes_texts_as_the_context_asks(tmp_path: Path) -> None:
     assert inside.cross_maps.to_png().startswith(b"\x89PNG")
 
 
+def test_what_is_written_is_looked_at_on_a_recurrent_encoder(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    for decoder in ("gru_luong", "gru"):
+        model = {"backbone": "bigru", "decoder_type": decoder}
+        run(recipe(table, conditioning="film", model=model).changed(training={"max_steps": 2}), tmp_path / decoder)
+    asked = {"text": "31", "context": {"sex": "f"}}
+    inside = inspect_model(tmp_path / "gru_luong", asked)
+    assert inside.maps.layers == () and inside.cross_maps is not None
+    page = inside.to_html()
+    assert 'id="written-layer-0"' in page and 'id="attention-layer-0"' not in page
+    assert next(each.title for each in inside.tables()) == "Prediction"
+    with pytest.raises(ConfigurationError, match="there is no attention"):
+        inspect_model(tmp_path / "gru", asked)
+
+
 def test_an_encoder_starts_from_a_checkpoint(tmp_path: Path) -> None:
     torch.manual_seed(0)
     bert = BertModel(BertConfig(vocab_size=23, max_position_embeddings=16, **SIZES))
