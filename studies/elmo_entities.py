@@ -95,7 +95,7 @@ def pretrain(source: Path, folder: Path, *, epochs: int) -> None:
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, LEARNING_RATE, total_steps=steps, pct_start=WARM_UP, div_factor=100.0
     )
-    done = 0
+    done, nats = 0, float("nan")
     for epoch in range(epochs):
         model.train()
         for texts in batches(learned, chooser):
@@ -292,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder that holds sotu and crossner")
     parser.add_argument("--epochs", type=int, default=2, help="of the language model")
-    parser.add_argument("--tagger-epochs", type=int, default=40)
+    parser.add_argument("--tagger-epochs", type=int, default=24)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the language model and the report")
     chosen = parser.parse_args(arguments)

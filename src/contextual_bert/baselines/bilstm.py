@@ -5,7 +5,7 @@ Papers: Graves and Schmidhuber (2005); for texts Conneau et al. (2017), for toke
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -79,7 +79,7 @@ class StatesOfBothDirections(nn.Module):
         self.features: nn.Module | None = None
         self.recurrence = self._recurrence(kind, hidden_size, hidden_size, num_layers)
 
-    def _recurrence(self, kind: type[nn.RNNBase], size: int, hidden_size: int, num_layers: int) -> nn.RNNBase:
+    def _recurrence(self, kind: Any, size: int, hidden_size: int, num_layers: int) -> nn.RNNBase:
         between = self.dropout.p if num_layers > 1 else 0.0  # torch warns where there is no place between layers
         return kind(size, hidden_size, num_layers, batch_first=True, bidirectional=True, dropout=between)
 

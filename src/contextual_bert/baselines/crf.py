@@ -81,20 +81,18 @@ class LinearChainCRF(nn.Module):
 
     def _before(self, emissions: Tensor, is_step: Tensor) -> list[Tensor]:
         """alpha (batch, labels) of each step, by the forward recursion; behind a chain that of its last step."""
-        totals = [self.start.float() + emissions[:, 0]]
+        totals, transitions = [self.start.float() + emissions[:, 0]], self.transitions.float()
         for step in range(1, emissions.shape[1]):
-            following = (totals[-1].unsqueeze(2) + self.transitions.float()).logsumexp(dim=1) + emissions[:, step]
+            following = log_product(totals[-1], transitions) + emissions[:, step]
             totals.append(torch.where(is_step[:, step, None], following, totals[-1]))
         return totals
 
     def _behind(self, emissions: Tensor, is_step: Tensor) -> list[Tensor]:
         """beta (batch, labels) of each step, by the backward recursion; behind a chain that of its last step."""
-        totals = [self.end.float().expand(emissions.shape[0], -1)]
+        totals, transitions = [self.end.float().expand(emissions.shape[0], -1)], self.transitions.float().T
         for step in range(emissions.shape[1] - 1, 0, -1):
-            ahead = (emissions[:, step] + totals[-1]).unsqueeze(1)
-            totals.append(
-                torch.where(is_step[:, step, None], (self.transitions.float() + ahead).logsumexp(dim=2), totals[-1])
-            )
+            ahead = log_product(emissions[:, step] + totals[-1], transitions)
+            totals.append(torch.where(is_step[:, step, None], ahead, totals[-1]))
         return totals[::-1]
 
     @torch.no_grad()
@@ -130,6 +128,24 @@ class LinearChainCRF(nn.Module):
             path.append(origin.gather(1, path[-1]))
         labels = torch.cat(path[::-1], dim=1).masked_fill(~is_step, IGNORED_LABEL)
         return torch.full_like(is_in_chain, IGNORED_LABEL, dtype=torch.int64).scatter(1, places, labels)
+
+
+def log_product(scores: Tensor, matrix: Tensor) -> Tensor:
+    """log sum over i of exp(scores_i + matrix_(i, j)), as a product of matrices: no (batch, m, n) sums are held.
+
+    What is 88 below the largest summand counts as nothing.
+
+    Shapes:
+        scores (batch, m), matrix (m, n) -> (batch, n), all float32.
+
+    Example:
+        >>> log_product(torch.zeros(1, 2), torch.zeros(2, 3)).exp()
+        tensor([[2., 2., 2.]])
+    """
+    with torch.autocast(scores.device.type, enabled=False):  # which would take bfloat16 for a product
+        largest, top = scores.detach().amax(dim=1, keepdim=True), matrix.detach().amax(dim=0)
+        summed = (scores - largest).exp() @ (matrix - top).exp()
+        return summed.clamp(min=torch.finfo(summed.dtype).tiny).log() + largest + top
 
 
 def _chain(is_in_chain: Tensor) -> tuple[Tensor, Tensor, Tensor]:
