@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.baselines import LinearChainCRF
+from contextual_bert.baselines.crf import log_product
 from contextual_bert.errors import ConfigurationError
 
 NUM_LABELS = 3
@@ -149,3 +150,27 @@ def test_long_chains_in_half_precision_stay_exact() -> None:
 def test_one_label_is_no_chain() -> None:
     with pytest.raises(ConfigurationError, match="num_labels=1"):
         LinearChainCRF(1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
+def test_a_product_of_exponentials_is_their_sum(scale: float) -> None:
+    torch.manual_seed(0)
+    scores = (scale * torch.randn(5, 7)).requires_grad_()
+    matrix = torch.randn(7, 4, requires_grad=True)
+    expected = (scores.unsqueeze(2) + matrix).logsumexp(dim=1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = log_product(scores, matrix)
+    torch.testing.assert_close(found, expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(found.sum(), (scores, matrix)),
+        torch.autograd.grad(expected.sum(), (scores, matrix)),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_product_of_exponentials_far_apart_is_a_number() -> None:
+    scores = torch.tensor([[0.0, -1e4]], requires_grad=True)
+    found = log_product(scores, torch.tensor([[-1e4, 0.0], [0.0, 0.0]]))
+    found.sum().backward()
+    assert found.isfinite().all() and scores.grad is not None and scores.grad.isfinite().all()
