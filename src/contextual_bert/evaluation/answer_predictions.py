@@ -9,13 +9,14 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import DataError
+from contextual_bert.evaluation.example_predictions import ExamplePredictions
 from contextual_bert.evaluation.metrics import ANSWER_F1, EXACT_MATCH
 from contextual_bert.evaluation.number_columns import reject, set_columns
 
@@ -24,7 +25,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerPredictions:
+class AnswerPredictions(ExamplePredictions):
     """Exact match and F1 of each question.
 
     Formula: exact match = mean of [the answers are equal]; F1 = mean of 2 both / (given + true), of the words of the
@@ -52,7 +53,6 @@ class AnswerPredictions:
         ([1.0, 0.0], [1.0, 0.5])
     """
 
-    example_id: NDArray[np.int64]
     exact_match: NDArray[np.float64]
     f1: NDArray[np.float64]
     true: NDArray[np.int64]
@@ -87,46 +87,10 @@ class AnswerPredictions:
             np.array([int(bool(each.strip())) for each in true], dtype=np.int64),
         )
 
-    def __len__(self) -> int:
-        return len(self.example_id)
-
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of 0 and 1 of ``true``."""
         return ("no answer", "an answer")
-
-    @property
-    def counts_whole_examples(self) -> bool:
-        """True: the windows of a question have one answer."""
-        return True
-
-    def is_of(self, example_id: NDArray[np.int64], position: NDArray[np.int64]) -> bool:
-        """Return whether these rows are the windows of the questions."""
-        return np.array_equal(np.unique(self.example_id), np.unique(example_id))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return all questions of the parts, in the order given."""
-        names = parts[0].as_arrays()
-        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(**columns)
-
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """The rows a boolean mask or an array of row numbers names."""
-        columns: dict[str, Any] = {name: column[rows] for name, column in self.as_arrays().items()}
-        return type(self)(**columns)
-
-    def order(self) -> NDArray[np.int64]:
-        """The row numbers that put the rows in the order of example_id."""
-        return np.argsort(self.example_id, kind="stable")
-
-    def sorted(self) -> Self:
-        """The same rows by example_id: the canonical order."""
-        return self.select(self.order())
-
-    def as_arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-        """Column name -> array, as safetensors stores them; `AnswerPredictions(**arrays)` is the way back."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def columns(self) -> NDArray[np.float64]:
         """(rows, 2): exact match and F1."""

@@ -1,18 +1,18 @@
 """Scores of the decision whether a sentence follows another. It knows numbers alone."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contextual_bert.evaluation.example_predictions import ExamplePredictions
 from contextual_bert.evaluation.metrics import NEXT_SENTENCE
 from contextual_bert.evaluation.number_columns import reject, set_columns
 
 
 @dataclass(frozen=True, eq=False)
-class SentencePredictions:
+class SentencePredictions(ExamplePredictions):
     """Number of right decisions about the pairs of sentences of each text.
 
     Formula: accuracy = sum of num_right / sum of num_pairs. Half of the pairs follow each other, so guessing has 50%.
@@ -38,7 +38,6 @@ class SentencePredictions:
         ([2, 1], [1, 1])
     """
 
-    example_id: NDArray[np.int64]
     num_pairs: NDArray[np.int64]
     num_right: NDArray[np.int64]
 
@@ -60,42 +59,6 @@ class SentencePredictions:
         counts = (np.bincount(text, weights=each, minlength=len(rows)) for each in (np.ones(len(text)), is_right))
         num_pairs, num_right = (each.astype(np.int64) for each in counts)
         return cls(rows, num_pairs, num_right)
-
-    def __len__(self) -> int:
-        return len(self.example_id)
-
-    @property
-    def counts_whole_examples(self) -> bool:
-        """True: the pairs of a text are counted together."""
-        return True
-
-    def is_of(self, example_id: NDArray[np.int64], position: NDArray[np.int64]) -> bool:
-        """Return whether these rows are hidden tokens of the texts of the pairs."""
-        return np.array_equal(np.unique(self.example_id), np.unique(example_id))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return all pairs of the parts, in the order given."""
-        names = parts[0].as_arrays()
-        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(**columns)
-
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """Return the rows that a boolean mask or an array of row numbers names."""
-        columns: dict[str, Any] = {name: column[rows] for name, column in self.as_arrays().items()}
-        return type(self)(**columns)
-
-    def order(self) -> NDArray[np.int64]:
-        """Return the row numbers that put the rows in the order of example_id."""
-        return np.argsort(self.example_id, kind="stable")
-
-    def sorted(self) -> Self:
-        """Return the same rows in the canonical order."""
-        return self.select(self.order())
-
-    def as_arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-        """Column name -> array, as safetensors stores them; ``SentencePredictions(**arrays)`` is the way back."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def columns(self) -> NDArray[np.float64]:
         """(rows, 2): right decisions, and all."""

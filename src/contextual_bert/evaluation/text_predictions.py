@@ -3,19 +3,19 @@
 It knows numbers alone: no model and no token.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contextual_bert.evaluation.example_predictions import ExamplePredictions
 from contextual_bert.evaluation.metrics import EXACT_TEXT
 from contextual_bert.evaluation.number_columns import reject, set_columns
 
 
 @dataclass(frozen=True, eq=False)
-class TextPredictions:
+class TextPredictions(ExamplePredictions):
     """Whether each text is written as its target, token by token.
 
     Formula: exact match = mean of [the likeliest token is the target's, at each place, the end included]. A text that
@@ -40,7 +40,6 @@ class TextPredictions:
         [1.0, 0.0]
     """
 
-    example_id: NDArray[np.int64]
     exact_text: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -62,42 +61,6 @@ class TextPredictions:
         rows, text = np.unique(example_id, return_inverse=True)
         is_wrong = (num_better > 0) | (num_tied > 1)
         return cls(rows, (np.bincount(text, weights=is_wrong, minlength=len(rows)) == 0).astype(np.float64))
-
-    def __len__(self) -> int:
-        return len(self.example_id)
-
-    @property
-    def counts_whole_examples(self) -> bool:
-        """True: the tokens of a text are one text."""
-        return True
-
-    def is_of(self, example_id: NDArray[np.int64], position: NDArray[np.int64]) -> bool:
-        """Return whether these rows are the tokens of the texts."""
-        return np.array_equal(np.unique(self.example_id), np.unique(example_id))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return all texts of the parts, in the order given."""
-        names = parts[0].as_arrays()
-        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(**columns)
-
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """Return the rows that a boolean mask or an array of row numbers names."""
-        columns: dict[str, Any] = {name: column[rows] for name, column in self.as_arrays().items()}
-        return type(self)(**columns)
-
-    def order(self) -> NDArray[np.int64]:
-        """Return the row numbers that put the rows in the order of example_id."""
-        return np.argsort(self.example_id, kind="stable")
-
-    def sorted(self) -> Self:
-        """Return the same rows by example_id: the canonical order."""
-        return self.select(self.order())
-
-    def as_arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-        """Column name -> array, as safetensors stores them; ``TextPredictions(**arrays)`` is the way back."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def columns(self) -> NDArray[np.float64]:
         """(rows, 1): exact match."""

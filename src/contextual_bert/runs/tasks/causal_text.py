@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -19,18 +18,12 @@ from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import EncodedTexts, encode_texts, score_tokens
 from contextual_bert.inference.inspected_queries import InspectedNext
 from contextual_bert.models import (
-    ContextFeatureExtractor,
-    ContextualBertConfig,
     ContextualBertForCausalLM,
     ContextualBertProcessor,
 )
-from contextual_bert.models.checkpoint_files import tokens_of
 from contextual_bert.nouns import counted
-from contextual_bert.runs.run_schema import customers_in
-from contextual_bert.runs.tasks.base import CountedTask, targets_in
-from contextual_bert.runs.tasks.text import TextModelTask
-from contextual_bert.runs.text_starts import customers_of_texts
-from contextual_bert.runs.trained_tokenizer import DEFAULT_LENGTH, DEFAULT_VOCAB_SIZE, trained_tokenizer
+from contextual_bert.runs.tasks.base import targets_in
+from contextual_bert.runs.tasks.token_model import TokenModelTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.objectives import CausalObjective
 from contextual_bert.training.recipe import Recipe
@@ -38,6 +31,7 @@ from contextual_bert.training.tasks import CausalText
 
 # Of a GPT all of whose weights are new: what some million words teach on a processor (docs/decisions/049).
 SMALL_GPT: Mapping[str, Any] = {
+    "backbone": "gpt2",
     "hidden_size": 128,
     "num_hidden_layers": 4,
     "num_attention_heads": 4,
@@ -54,7 +48,7 @@ NEW_TRAINING: Mapping[str, Any] = {
 _UNLIMITED = 10**9
 
 
-class CausalTextTask(CountedTask, TextModelTask):
+class CausalTextTask(TokenModelTask):
     """Left-to-right language modelling on prepared texts."""
 
     model_class = ContextualBertForCausalLM
@@ -62,7 +56,7 @@ class CausalTextTask(CountedTask, TextModelTask):
     inspected = InspectedNext
     evaluated_as = EvaluationSettings(ks=(1, 5, 20), row_name="token", set_name="text", choice_name="token")
     name_of_shares = "token shares"
-    num_sampled = 100
+    new_fields = SMALL_GPT
     eval_batch_size = 32
 
     @classmethod
@@ -74,15 +68,7 @@ class CausalTextTask(CountedTask, TextModelTask):
         if task.checkpoint is not None:
             return super().first_processor(recipe, split, texts, schema)
         training = split.select(texts, "train").table
-        tokenizer = trained_tokenizer(
-            training.column(task.text),
-            vocab_size=task.vocab_size or DEFAULT_VOCAB_SIZE,
-            min_customers=recipe.min_customers,
-            customers=customers_of_texts(recipe, training, split),
-            max_length=recipe.model.get("max_position_embeddings", task.max_length or DEFAULT_LENGTH),
-        )
-        extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
-        return ContextualBertProcessor(extractor, tokenizer)
+        return cls.taught_processor(recipe, split, training, training.column(task.text), schema)
 
     def usual_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings of texts, or of what starts from nothing."""
@@ -97,11 +83,6 @@ class CausalTextTask(CountedTask, TextModelTask):
             return encode_texts(table, self.processor, text=self.recipe.text_task.text)
         finally:
             tokenizer.model_max_length = longest
-
-    @property
-    def has_field_gains(self) -> bool:
-        """Return False. Millions of tokens that follow each other are no sample of shares."""
-        return False
 
     @property
     def length(self) -> int:
@@ -119,34 +100,6 @@ class CausalTextTask(CountedTask, TextModelTask):
         first, *others = report.lines(has_taught=part == "train")
         return [f"{first.split(',')[0]}, read in {windows} of at most {self.length:,} tokens", *others]
 
-    def vocabulary_lines(self) -> list[str]:
-        """Return a sentence on the tokenizer that the training texts have taught."""
-        task, fewest = self.recipe.text_task, self.recipe.min_customers
-        if task.checkpoint is not None:
-            return []
-        has_customers = customers_in(self.recipe, self.examples.table, self.split) is not None
-        owners = counted(fewest, "customer" if has_customers else "training text")
-        return [
-            f"no checkpoint: all weights are new, and the tokenizer has {len(self._tokenizer):,} tokens, pieces of the "
-            f"words of at least {owners}"
-        ]
-
-    def new_config(self, **fields: Any) -> ContextualBertConfig:
-        """Return the config of a model without a checkpoint: GPT-2's blocks in small."""
-        tokenizer, schema = self._tokenizer, self.processor.schema
-        return ContextualBertConfig.from_schema(
-            schema,
-            **{
-                **SMALL_GPT,
-                **tokens_of(tokenizer),
-                "backbone": "gpt2",
-                "vocab_size": len(tokenizer),
-                "max_position_embeddings": self.length,
-                "has_position_embeddings": True,
-                **fields,
-            },
-        )
-
     def trainer_of(
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
     ) -> ContextualBertTrainer:
@@ -157,11 +110,6 @@ class CausalTextTask(CountedTask, TextModelTask):
         """Rank each token among all that could follow those before it."""
         return score_tokens(model, dataset, **settings)
 
-    @property
-    def num_choices(self) -> int:
-        """Return the number of ranked tokens."""
-        return len(self._tokenizer)
-
     def observations(self, dataset: SequenceDataset) -> Observations:
         """Return the tokens that are asked as classes: all of a window but its first."""
         is_asked = torch.ones(len(dataset.input_ids), dtype=torch.bool)
@@ -169,18 +117,9 @@ class CausalTextTask(CountedTask, TextModelTask):
         rows = torch.repeat_interleave(torch.arange(len(dataset)), dataset.offsets.diff())
         return Observations(dataset.input_ids[is_asked], rows[is_asked], dataset.context)
 
-    @property
-    def num_classes(self) -> tuple[int, int]:
-        """Return the number of tokens; none is reserved."""
-        return len(self._tokenizer), 0
-
     def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
         """Return the tokens that were asked."""
         return targets_in(self._whole(part), scored)
 
     def _whole(self, part: str) -> SequenceDataset:
         return self.texts[part].dataset
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return self.processor.tokenizer

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -25,17 +24,12 @@ from contextual_bert.inference.texts.target_scoring import score_targets
 from contextual_bert.models import (
     IGNORED_LABEL,
     ContextFeatureExtractor,
-    ContextualBertConfig,
     ContextualBertForSeq2SeqLM,
     ContextualBertProcessor,
 )
-from contextual_bert.models.checkpoint_files import tokens_of
 from contextual_bert.nouns import agreeing, counted
-from contextual_bert.runs.run_schema import customers_in
-from contextual_bert.runs.tasks.base import CountedTask, targets_in
-from contextual_bert.runs.tasks.text import TextModelTask
-from contextual_bert.runs.text_starts import customers_of_texts
-from contextual_bert.runs.trained_tokenizer import DEFAULT_LENGTH, DEFAULT_VOCAB_SIZE, trained_tokenizer
+from contextual_bert.runs.tasks.base import targets_in
+from contextual_bert.runs.tasks.token_model import TokenModelTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.objectives import TargetObjective
 from contextual_bert.training.recipe import Recipe
@@ -53,7 +47,7 @@ SMALL_ENCODER: Mapping[str, Any] = {
 PADDING = "<|padding|>"
 
 
-class TextToTextTask(CountedTask, TextModelTask):
+class TextToTextTask(TokenModelTask):
     """An encoder-decoder on prepared pairs of texts."""
 
     model_class = ContextualBertForSeq2SeqLM
@@ -61,7 +55,7 @@ class TextToTextTask(CountedTask, TextModelTask):
     learned = "targets"
     evaluated_as = EvaluationSettings(ks=(1, 5), row_name="token", set_name="text", choice_name="token")
     name_of_shares = "token shares"
-    num_sampled = 100
+    new_fields = SMALL_ENCODER
 
     @classmethod
     def check_examples(cls, recipe: Recipe, examples: TextTable) -> None:
@@ -92,18 +86,12 @@ class TextToTextTask(CountedTask, TextModelTask):
         training = split.select(texts, "train").table
         sources, targets = (training.column(name).cast(pa.string()).to_pylist() for name in task.text_columns)
         both = pa.chunked_array([[f"{source}\n{target}" for source, target in zip(sources, targets, strict=True)]])
-        tokenizer = trained_tokenizer(
-            both,
-            vocab_size=task.vocab_size or DEFAULT_VOCAB_SIZE,
-            min_customers=recipe.min_customers,
-            customers=customers_of_texts(recipe, training, split),
-            max_length=recipe.model.get("max_position_embeddings", task.max_length or DEFAULT_LENGTH),
-        )
+        processor = cls.taught_processor(recipe, split, training, both, schema)
+        tokenizer: Any = processor.tokenizer
         tokenizer.add_special_tokens({"pad_token": PADDING})  # an encoder learns the end of a text, and no padding
         tokenizer.padding_side = "right"
         tokenizer.init_kwargs["padding_side"] = "right"
-        extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
-        return ContextualBertProcessor(extractor, tokenizer)
+        return processor
 
     def encode_rows(self, table: pa.Table) -> EncodedTexts:
         """Encode the sources and targets of a table."""
@@ -138,38 +126,6 @@ class TextToTextTask(CountedTask, TextModelTask):
         new = {"learning_rate": 2e-3, "lr_scheduler_type": "cosine", "per_device_train_batch_size": 64}
         return {**usual, **(new if is_new else {"new_weights_learning_rate": 1e-3})}
 
-    @property
-    def has_field_gains(self) -> bool:
-        """Return False. Tokens that follow each other are no sample of shares."""
-        return False
-
-    def vocabulary_lines(self) -> list[str]:
-        """Return a sentence on the tokenizer that the training texts have taught."""
-        if self.recipe.text_task.checkpoint is not None:
-            return super().vocabulary_lines()
-        fewest = self.recipe.min_customers
-        has_customers = customers_in(self.recipe, self.examples.table, self.split) is not None
-        owners = counted(fewest, "customer" if has_customers else "training text")
-        return [
-            f"no checkpoint: all weights are new, and the tokenizer has {len(self._tokenizer):,} tokens, pieces of the "
-            f"words of at least {owners}"
-        ]
-
-    def new_config(self, **fields: Any) -> ContextualBertConfig:
-        """Return the config of a model without a checkpoint: a small encoder and a decoder of its sizes."""
-        tokenizer, schema = self._tokenizer, self.processor.schema
-        return ContextualBertConfig.from_schema(
-            schema,
-            **{
-                **SMALL_ENCODER,
-                **tokens_of(tokenizer),
-                "vocab_size": len(tokenizer),
-                "max_position_embeddings": tokenizer.model_max_length,
-                "has_position_embeddings": True,
-                **fields,
-            },
-        )
-
     def trainer_of(
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
     ) -> ContextualBertTrainer:
@@ -180,11 +136,6 @@ class TextToTextTask(CountedTask, TextModelTask):
         """Rank each token of the targets, and say which targets are written whole."""
         return score_targets(model, dataset, **settings)
 
-    @property
-    def num_choices(self) -> int:
-        """Return the number of ranked tokens."""
-        return len(self._tokenizer)
-
     def observations(self, dataset: SequenceDataset) -> Observations:
         """Return the tokens of the targets as classes."""
         labels: Any = dataset.labels
@@ -192,18 +143,9 @@ class TextToTextTask(CountedTask, TextModelTask):
         rows = torch.repeat_interleave(torch.arange(len(dataset)), dataset.offsets.diff())
         return Observations(labels[is_asked], rows[is_asked], dataset.context)
 
-    @property
-    def num_classes(self) -> tuple[int, int]:
-        """Return the number of tokens; none is reserved."""
-        return len(self._tokenizer), 0
-
     def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
         """Return the tokens that were asked."""
         return targets_in(self.datasets[part], scored)
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return self.processor.tokenizer
 
 
 def _longest(pairs: SequenceDataset) -> int:
