@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from contextual_bert.atomic_files import replacing_file
 from contextual_bert.baselines import BiLSTMTagger
 from contextual_bert.data import read_table
 from contextual_bert.evaluation import ClusterBootstrap, Interval, LabelPredictions, metric_of
@@ -302,12 +303,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     corpus, found = read_corpus(chosen.data), {row: list[LabelPredictions]() for row in ROWS}
     for seed in range(chosen.seeds):
         for row in ROWS:
+            kept = folder.parent / f"{row.replace(', ', '-').replace(' ', '-')}-{seed}.npz"
+            if kept.exists():  # where the study was interrupted
+                found[row].append(LabelPredictions(**np.load(kept), names=corpus.tags))
+                continue
             torch.manual_seed(seed)
             trained = BidirectionalLM.from_pretrained(folder)
             model = {ROWS[0]: None, ROWS[1]: BidirectionalLM(trained.config), ROWS[2]: trained}[row]
             torch.manual_seed(seed)
             tagger = tagger_of(corpus, model)
             found[row].append(train_tagger(tagger, corpus, epochs=chosen.tagger_epochs, seed=seed))
+            with replacing_file(kept) as partial, partial.open("wb") as file:
+                arrays: Any = found[row][-1].as_arrays()
+                np.savez(file, **arrays)
             mixed = tagger.states.features
             shares = mixed.mixture.weights.softmax(dim=0).tolist() if isinstance(mixed, ElmoFeatures) else []
             said = f", shares of the layers {', '.join(f'{each:.2f}' for each in shares)}" if shares else ""
