@@ -330,15 +330,16 @@ def check_head(head: type[ContextualBertPreTrainedModel], config: ContextualBert
         )
     if head.is_causal in (None, config.blocks.is_causal) or config.predicts_next:
         return
-    if head.is_causal:
-        problem, fix = "reads in both directions, and {head} writes from left to right", "Take {backbone}."
-    else:
-        problem, fix = "reads from left to right, and {head} in both directions", "Take ContextualBertForCausalLM."
+    ways = ("in both directions", "from left to right")
+    fix, pairs = "Take {backbone}", {"bilstm": "lstm", "bigru": "gru", "lstm": "bilstm", "gru": "bigru"}
+    other: dict[str, Any] = {"backbone": pairs.get(config.backbone, "gpt2" if head.is_causal else "bert")}
+    if head.is_for_items and config.blocks.can_hide_later:
+        fix, other = f"{fix}; to learn the next item, {{predicts_next}}", {**other, "predicts_next": True}
     raise ConfigurationError(
-        problem.format(head=head.__name__),
+        f"reads {ways[not head.is_causal]}, and {head.__name__} {ways[bool(head.is_causal)]}",
         setting="backbone",
         value=config.backbone,
-        fix=Message(fix, backbone="gpt2") if head.is_causal else fix,
+        fix=Message(f"{fix}.", **other),
     )
 
 

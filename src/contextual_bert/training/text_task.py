@@ -179,6 +179,13 @@ class TextTask(TaskSettings):
                 value=training["item_weight_decay"],
                 fix="Leave it out.",
             )
+        if trained_weights != "all" and self.checkpoint is None and not self.needs_checkpoint:
+            raise ConfigurationError(
+                "leaves a checkpoint's weights as they are, and there is none",
+                setting="trained_weights",
+                value=trained_weights,
+                fix="Leave it out.",
+            )
         if trained_weights != "all" and self.is_from_scratch:
             raise ConfigurationError(
                 Message(

@@ -329,6 +329,12 @@ def test_inspect_counts_pairs(recipe: Recipe) -> None:
     assert any("fewer than two texts have a second sentence" in fault for fault in alone.faults)
 
 
+def test_a_pair_has_room_for_two_tokens(recipe: Recipe) -> None:
+    short = prepare(replace(recipe, task=replace(cast(Any, recipe.task), max_length=4)))
+    with pytest.raises(ConfigurationError, match=r"max_length=4 leaves no room.*Give 5 or more"):
+        short.check(short.recipe)
+
+
 def test_settings_that_do_not_go_together(recipe: Recipe) -> None:
     chosen = task_on_texts(text="text", objective="next_sentence", checkpoint="bert", masking="span")
     assert (chosen.kind, cast(Any, chosen).masking) == ("next_sentence", "span")

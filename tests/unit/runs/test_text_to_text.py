@@ -106,6 +106,32 @@ def test_an_encoder_starts_from_a_checkpoint(tmp_path: Path) -> None:
     assert 0 < (before - after).abs().max() < 0.1
 
 
+def test_a_run_goes_on_with_its_decoder(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    model = {"backbone": "bigru", "decoder_type": "gru_bahdanau"}
+    run(recipe(table, conditioning="film", model=model), tmp_path / "first")
+    task = task_on_texts(text="number", target="words", checkpoint=str(tmp_path / "first"), max_length=16)
+    run(Recipe(data=str(table), task=task, conditioning="film", training={"max_steps": 9}), tmp_path / "second")
+    writers = [TextToTextPipeline.from_pretrained(tmp_path / name) for name in ("first", "second")]
+    assert writers[1].model.config.decoder_type == "gru_bahdanau"
+    found: list[Any] = [writer({"text": "31"}) for writer in writers]
+    assert found[0]["written"].lower() == found[1]["written"].lower() == "six one"
+    weights = [writer.model.state_dict() for writer in writers]
+    steps = {name: float((weights[1][name] - weight).abs().max()) for name, weight in weights[0].items()}
+    assert max(steps.values()) < 0.1 and steps["decoder.blocks.query.weight"] > 0
+
+
+def test_what_a_run_that_writes_cannot_teach_is_refused(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    run(recipe(table, conditioning="film").changed(training={"max_steps": 1}), tmp_path / "run")
+    hidden = Recipe(data=str(table), task=task_on_texts(text="number", checkpoint=str(tmp_path / "run")))
+    ready = prepare(hidden.changed(conditioning="film"))
+    with pytest.raises(ConfigurationError, match=r"checkpoint=.* brings a tokenizer without a \[MASK\].*causal"):
+        ready.check(ready.recipe)
+    with pytest.raises(ConfigurationError, match=r"trained_weights='lora'.*there is none"):
+        recipe(table, trained_weights="lora")
+
+
 @pytest.mark.parametrize("fault", ["  ", "\n"])
 def test_an_empty_target_is_named_by_row_and_column(fault: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the target is empty \(1 such row\)") as error:

@@ -10,7 +10,7 @@ from torch import nn
 
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingCollator
-from contextual_bert.errors import Message
+from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_phrases, score
 from contextual_bert.inference.inspected_queries import InspectedBlanks
@@ -33,6 +33,20 @@ class MaskedTextTask(CountedTask, TextModelTask):
     evaluated_as = EvaluationSettings(ks=(1, 5, 20), row_name="hidden token", set_name="text", choice_name="token")
     name_of_shares = "token shares"
     num_sampled = 100  # texts, of which each token is hidden once
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise ConfigurationError also for a tokenizer that cannot hide a token."""
+        super().check(recipe)
+        if self._tokenizer.mask_token_id is None:
+            raise ConfigurationError(
+                "brings a tokenizer without a [MASK], and hidden words are shown as one",
+                setting="checkpoint",
+                value=self._task.checkpoint,
+                fix=Message(
+                    "Give a checkpoint that learned hidden words, or {objective}.",
+                    objective="causal",
+                ),
+            )
 
     def trainer_of(
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]

@@ -18,7 +18,7 @@ from contextual_bert.data.sentence_pairs import (
     pair_numbers,
     with_pair_numbers,
 )
-from contextual_bert.errors import DataError
+from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import Scores
 from contextual_bert.inference import EncodedTexts, encode_texts, placed
 from contextual_bert.inference.encode import naming
@@ -67,6 +67,18 @@ class NextSentenceTask(MaskedTextTask):
             tokenizer.model_max_length = longest
         encoded.dataset.example_ids = torch.from_numpy(found.rows)
         return replace(encoded, report=encoded.report.at(found.rows))
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise ConfigurationError also where a pair has no room for a token of each sentence."""
+        super().check(recipe)
+        fewest = 2 + self._tokenizer.num_special_tokens_to_add(pair=True)
+        if self.length < fewest:
+            raise ConfigurationError(
+                "leaves no room for a token of each sentence of a pair",
+                setting="max_length",
+                value=self.length,
+                fix=f"Give {fewest} or more.",
+            )
 
     @property
     def length(self) -> int:

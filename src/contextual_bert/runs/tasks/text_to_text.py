@@ -44,6 +44,7 @@ SMALL_ENCODER: Mapping[str, Any] = {
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.0,
 }
+NEW_RATE, DECODER_RATE = 2e-3, 1e-3  # of a model that starts from nothing, and of a decoder on a checkpoint
 PADDING = "<|padding|>"
 
 
@@ -112,7 +113,11 @@ class TextToTextTask(TokenModelTask):
 
     @property
     def model_fields(self) -> dict[str, Any]:
-        """Return the fields of the config: the token before each target, and the decoder unless the recipe names it."""
+        """Return the fields of the config: the token before each target, and the decoder unless the recipe names it.
+        A run that is gone on from has them.
+        """
+        if self.goes_on:
+            return super().model_fields
         return {
             **super().model_fields,
             "decoder_type": "transformer",
@@ -122,9 +127,11 @@ class TextToTextTask(TokenModelTask):
     def usual_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings of texts, or of what starts from nothing."""
         usual = super().usual_training(recipe)
+        if self.goes_on:
+            return {**usual, "learning_rate": NEW_RATE}
         is_new = recipe.task.checkpoint_to_start_from is None
-        new = {"learning_rate": 2e-3, "lr_scheduler_type": "cosine", "per_device_train_batch_size": 64}
-        return {**usual, **(new if is_new else {"new_weights_learning_rate": 1e-3})}
+        new = {"learning_rate": NEW_RATE, "lr_scheduler_type": "cosine", "per_device_train_batch_size": 64}
+        return {**usual, **(new if is_new else {"new_weights_learning_rate": DECODER_RATE})}
 
     def trainer_of(
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
