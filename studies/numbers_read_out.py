@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.evaluation import Interval, TextPredictions, cluster_interval, metric_of, write_study
+from contextual_bert.evaluation import Interval, TextPredictions, bootstrap, metric_of, write_study
 from contextual_bert.evaluation.metrics import EXACT_TEXT
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
 from contextual_bert.runs import named_rows, prepare
@@ -103,7 +103,7 @@ def exact_by_length(folder: Path, lengths: np.ndarray[Any, Any]) -> list[Interva
     found = cast(TextPredictions, load_scores(folder / SCORES_FILE)[0].predictions)
     own, exact = lengths[found.example_id], 100 * found.exact_text
     parts = [(own >= first) & (own <= last) for first, last in RANGES]
-    return [cluster_interval(exact[part], found.example_id[part]) for part in parts]
+    return [bootstrap(exact[part], found.example_id[part]) for part in parts]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
