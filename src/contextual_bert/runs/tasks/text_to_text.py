@@ -117,7 +117,7 @@ class TextToTextTask(TokenModelTask):
         A run that is gone on from has them.
         """
         if self.goes_on:
-            return super().model_fields
+            return dict(super().model_fields)
         return {
             **super().model_fields,
             "decoder_type": "transformer",
