@@ -24,11 +24,13 @@ from contextual_bert.inference.queries import (
     newest_of,
     read_request,
 )
+from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.answer_spans import log_shares
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, encode_questions
 from contextual_bert.inference.texts.encode_texts import encode_texts
 from contextual_bert.inference.texts.text_labels import LabelColumns
 from contextual_bert.inference.texts.text_layout import NO_START
+from contextual_bert.inference.texts.text_writing import written_ids
 from contextual_bert.models import IGNORED_LABEL, ContextFeatureExtractor, ContextualBertProcessor, label_logits
 
 MAX_POSITIONS = 128  # of a picture of attention, in which each has a row that can be read
@@ -212,15 +214,10 @@ class InspectedSource(InspectedText):
     keys = ("text",)
 
     def further_inputs(self, context: Mapping[str, Tensor]) -> dict[str, Any]:
-        given = {name: self.inputs[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
-        own = {name: values.to(self.model.device) for name, values in context.items()}
-        written = self.model.generate(
-            given.pop("input_ids"),
-            **given,
-            context=own or None,
-            max_new_tokens=min(MAX_POSITIONS, self.model.config.max_position_embeddings),
-            eos_token_id=self.processor.tokenizer.sep_token_id,  # pyright: ignore[reportAttributeAccessIssue]
-        )[:, 1:]
+        given: dict[str, Any] = {name: self.inputs[name] for name in ("input_ids", "attention_mask")}
+        given = to_device({**given, **({"context": dict(context)} if context else {})}, self.model.device)
+        longest = min(MAX_POSITIONS, self.model.config.max_position_embeddings)
+        written = written_ids(self.model, self.processor.tokenizer, given, max_new_tokens=longest)
         self.written = [self.name_of(token) for token in written[0].tolist()]
         return {"labels": written.cpu()}
 

@@ -228,21 +228,13 @@ class TextToTextPipeline:
     ) -> tuple[list[str], list[bool]]:
         tokenizer: Any = self.processor.tokenizer
         end, order = tokenizer.sep_token_id, dataset.by_length()
-        beyond = [*range(len(tokenizer), self.model.config.vocab_size)]
         texts, is_whole = [""] * len(dataset), [False] * len(dataset)
         for start in range(0, len(order), batch_size):
             numbers = order[start : start + batch_size]
             given = to_device(dataset.__getitems__(numbers).inputs(), self.model.device)
             given.pop("token_type_ids", None)
-            found = self.model.generate(
-                given.pop("input_ids"),
-                **given,
-                max_new_tokens=self.max_new_tokens,
-                num_beams=self.num_beams,
-                eos_token_id=end,
-                pad_token_id=tokenizer.pad_token_id,
-                suppress_tokens=beyond or None,
-            )[:, 1:]
+            limits = {"max_new_tokens": self.max_new_tokens, "num_beams": self.num_beams}
+            found = written_ids(self.model, tokenizer, given, **limits)
             written = tokenizer.batch_decode(found, skip_special_tokens=True)
             ended = np.asarray((found == end).any(dim=1).cpu()).tolist()
             for number, one, whole in zip(numbers.tolist(), written, ended, strict=True):
@@ -250,6 +242,20 @@ class TextToTextPipeline:
             if progress is not None:
                 progress(min(start + batch_size, len(order)), len(order))
         return texts, is_whole
+
+
+def written_ids(model: Any, tokenizer: Any, inputs: Mapping[str, Any], **limits: Any) -> torch.Tensor:
+    """Return the tokens (batch, written) that a model writes for some sources, its end and padding among them.
+
+    Args:
+        model: an encoder-decoder.
+        tokenizer: its own; a checkpoint may have more rows than it has tokens, which are never written.
+        inputs: input_ids, attention_mask, and a context where there is one, on the model's device.
+        **limits: of transformers' ``generate``.
+    """
+    beyond = [*range(len(tokenizer), model.config.vocab_size)]
+    ends = {"eos_token_id": tokenizer.sep_token_id, "pad_token_id": tokenizer.pad_token_id}
+    return model.generate(**inputs, **ends, **limits, suppress_tokens=beyond or None)[:, 1:]
 
 
 def _check_source(query: Mapping[str, Any], row: int) -> None:
