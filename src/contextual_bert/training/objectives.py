@@ -4,7 +4,7 @@ The best epoch is chosen over all rows of the evaluated data: an objective gives
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -286,15 +286,20 @@ class CausalObjective(Objective):
         self, model: Any, inputs: dict[str, Any], forward: Callable[..., Any]
     ) -> tuple[tuple[Tensor, ...], Tensor]:
         """Rank the tokens among all, as grids, which transformers pads and gathers; in float32, without autocast."""
-        labels = inputs["labels"].clone()
-        labels[:, 0] = IGNORED_LABEL
+        found_of_tokens, labels = self.scored(model, inputs)
         is_asked = labels != IGNORED_LABEL
         columns: list[Tensor] = []
-        for found in model.score_next(**inputs):
+        for found in found_of_tokens:
             grid = found.new_zeros(labels.shape)
             grid[is_asked] = found
             columns.append(grid)
         return tuple(columns), labels
+
+    def scored(self, model: Any, inputs: dict[str, Any]) -> tuple[Iterable[Tensor], Tensor]:
+        """Return the columns of the ranks of all asked tokens, and which these are, (batch, length)."""
+        labels = inputs["labels"].clone()
+        labels[:, 0] = IGNORED_LABEL
+        return model.score_next(**inputs), labels
 
     def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
         """Leave out the first token of each window, which follows none, and what is padded."""
@@ -315,18 +320,9 @@ class TargetObjective(CausalObjective):
         if dataset is not None:
             self.collate = lambda batch: split_targets(dataset.collate_fn(batch), pad_id=dataset.pad_id)
 
-    def rank(
-        self, model: Any, inputs: dict[str, Any], forward: Callable[..., Any]
-    ) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Rank the tokens among all, as grids, which transformers pads and gathers; in float32, without autocast."""
-        labels = inputs["labels"]
-        is_asked = labels != IGNORED_LABEL
-        columns: list[Tensor] = []
-        for found in model.score_targets(**inputs):
-            grid = found.new_zeros(labels.shape)
-            grid[is_asked] = found
-            columns.append(grid)
-        return tuple(columns), labels
+    def scored(self, model: Any, inputs: dict[str, Any]) -> tuple[Iterable[Tensor], Tensor]:
+        """Return the columns of the ranks of all tokens of the targets, and which these are."""
+        return model.score_targets(**inputs), inputs["labels"]
 
     def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
         """Add the share of the targets that are written whole."""

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from contextual_bert.data import SequenceDataset
 from contextual_bert.data.target_pairs import split_targets
-from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores, TextPredictions
-from contextual_bert.inference.scoring import check_scores, collect, rank_columns
+from contextual_bert.inference.texts.token_scoring import ranked_tokens
 from contextual_bert.models import IGNORED_LABEL
 
 
@@ -42,15 +40,8 @@ def score_targets(
         DataError: there is no text.
         NonFiniteError: the model gives no numbers.
     """
-    if len(dataset) == 0:
-        raise DataError("there is no text to score", fix="Give a part with at least one.")
-    rows = collect(
-        model, _TargetTokens(dataset), batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress
-    )
-    example_id, position = rows[:, :2].T.astype(np.int64)
-    check_scores(rows[:, 2], model, example_id)
-    places: dict[str, Any] = {"example_id": example_id, "position": position}
-    scores = Scores(**places, **rank_columns(rows[:, 2:])).sorted()
+    how: dict[str, Any] = {"batch_size": batch_size, "dtype": dtype, "is_shared": is_shared, "progress": progress}
+    scores = ranked_tokens(model, dataset, _TargetTokens, **how)
     whole = TextPredictions.of_ranks(scores.example_id, scores.num_better, scores.num_tied)
     return replace(scores, predictions=whole)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores
-from contextual_bert.inference.scoring import check_scores, collect, rank_columns
+from contextual_bert.inference.scoring import Targets, check_scores, collect, rank_columns
 
 
 def score_tokens(
@@ -39,11 +39,28 @@ def score_tokens(
         DataError: there is no text.
         NonFiniteError: the model gives no numbers.
     """
+    how: dict[str, Any] = {"batch_size": batch_size, "dtype": dtype, "is_shared": is_shared, "progress": progress}
+    return ranked_tokens(model, dataset, _NextTokens, **how)
+
+
+def ranked_tokens(
+    model: Any, dataset: SequenceDataset, targets: Callable[[SequenceDataset], Targets], **how: Any
+) -> Scores:
+    """Return the scores of what is asked of a data set, sorted by (example_id, position).
+
+    Args:
+        model: in ``eval()`` mode.
+        dataset: of texts.
+        targets: what is asked of it, whose results are row of the table, position, and the four columns of a rank.
+        **how: as for ``collect``.
+
+    Raises:
+        DataError: there is no text.
+        NonFiniteError: the model gives no numbers.
+    """
     if len(dataset) == 0:
         raise DataError("there is no text to score", fix="Give a part with at least one.")
-    rows = collect(
-        model, _NextTokens(dataset), batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress
-    )
+    rows = collect(model, targets(dataset), **how)
     example_id, position = rows[:, :2].T.astype(np.int64)
     check_scores(rows[:, 2], model, example_id)
     places: dict[str, Any] = {"example_id": example_id, "position": position}
