@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from contextual_bert.baselines.bag import IGNORED_LABEL
 from contextual_bert.baselines.crf import LinearChainCRF
@@ -17,27 +16,11 @@ from contextual_bert.baselines.label_model import (
     LabelModel,
     TextClassifier,
     TextHead,
-    in_front,
     real_positions,
 )
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
-
-
-def states_of(recurrence: nn.RNNBase, embedded: Tensor, lengths: Tensor) -> Tensor:
-    """Return the states at each token, without computing padding; a row without tokens is read as one token.
-
-    Shapes:
-        embedded (batch, length, size), lengths (batch,) -> (batch, longest, states).
-
-    Example:
-        >>> states_of(nn.LSTM(2, 3, batch_first=True), torch.zeros(2, 5, 2), torch.tensor([4, 0])).shape
-        torch.Size([2, 4, 3])
-    """
-    packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-    # Autocast takes float16 for an LSTM on CUDA, whatever was asked for; bfloat16 not every processor can.
-    with torch.autocast(embedded.device.type, enabled=False):
-        return pad_packed_sequence(recurrence(packed)[0], batch_first=True)[0]
+from contextual_bert.recurrent_reading import in_front, states_of
 
 
 class StatesOfBothDirections(nn.Module):

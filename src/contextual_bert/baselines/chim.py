@@ -12,10 +12,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.bilstm import states_of
-from contextual_bert.baselines.label_model import TextHead, WordReader, in_front
+from contextual_bert.baselines.label_model import TextHead, WordReader
 from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError, check_choice
+from contextual_bert.recurrent_reading import in_front, states_of
 
 WeighedLayer = Literal["embedding", "encoder", "attention", "classifier"]
 TILES = 8  # how often the small matrix stands beside and below itself; the paper has 15 for 300 components

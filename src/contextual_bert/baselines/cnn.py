@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from contextual_bert.baselines.label_model import TextClassifier, in_front
+from contextual_bert.baselines.label_model import TextClassifier
 from contextual_bert.context import FeatureLayout
+from contextual_bert.recurrent_reading import in_front
 
 FILTER_WIDTHS = (3, 4, 5)  # tokens; Kim (2014), section 3.1
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines.bag import IGNORED_LABEL
-from contextual_bert.baselines.label_model import in_front
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.recurrent_reading import in_front
 
 
 class LinearChainCRF(nn.Module):

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.bilstm import states_of
 from contextual_bert.baselines.label_model import (
     TextHead,
     WordReader,
@@ -25,6 +24,7 @@ from contextual_bert.baselines.label_model import (
 from contextual_bert.baselines.sentence_splitting import Sentences, sentence_ends, split_sentences
 from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.recurrent_reading import states_of
 
 # "mean" (NSC), "attention" (NSC+LA), "context" (NSC+UPA: attention scored with the context), "features" (HUAPA: a
 # hierarchy for each feature, whose attention is scored with it alone).

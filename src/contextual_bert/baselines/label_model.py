@@ -237,21 +237,6 @@ def real_positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     return torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
 
 
-def in_front(is_taken: Tensor) -> tuple[Tensor, Tensor]:
-    """The places (batch, longest) of what is taken, in order and in front of the rest, and how many (batch,).
-
-    Gathering by the places makes of any mask one of padding on the right, as short as it can be.
-
-    Example:
-        >>> in_front(torch.tensor([[False, True, True], [True, False, False]]))
-        (tensor([[1, 2],
-                [0, 1]]), tensor([2, 1]))
-    """
-    lengths = is_taken.sum(dim=1)
-    places = (~is_taken).long().argsort(dim=1, stable=True)
-    return places[:, : max(1, int(lengths.max()))], lengths
-
-
 def summed_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """The sum over all labels but -100: squared errors where there is one logit, else cross-entropies."""
     logits = logits.float()

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.bilstm import states_of
-from contextual_bert.baselines.label_model import TextClassifier, in_front
+from contextual_bert.baselines.label_model import TextClassifier
 from contextual_bert.context import FeatureLayout
+from contextual_bert.recurrent_reading import in_front, states_of
 
 
 class LastStateRNN(TextClassifier):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.label_model import in_front
+from contextual_bert.recurrent_reading import in_front
 
 SENTENCE_ENDS = frozenset(".!?\u2026\u3002\uff01\uff1f")
 _CLOSING = "\"')]}\u2019\u201d\u00bb"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import EncoderDecoderCache
 
-from contextual_bert.models.backbones.recurrent_blocks import read_on
+from contextual_bert.recurrent_reading import read_on
 
 
 class Projection(nn.Linear):

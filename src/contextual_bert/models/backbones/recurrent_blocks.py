@@ -8,15 +8,14 @@ using RNN Encoder-Decoder"; Schuster and Paliwal (1997), "Bidirectional Recurren
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import Cache
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.bert.modeling_bert import BertPooler
 
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.backbones.backbone import Blocks, ConditionedLayer, LayerInput, PrenormLayer
+from contextual_bert.recurrent_reading import in_front, read_lengths, read_on
 
 
 class Recurrence(nn.Module):
@@ -77,14 +76,11 @@ class Recurrence(nn.Module):
 
     def _packed(self, hidden: Tensor, is_real: Tensor, before: Any) -> tuple[Tensor, Any]:
         """Read what is real alone: it is put in front, and what was found of it back to its places."""
-        length = hidden.shape[1]
-        places = torch.argsort(~is_real, dim=1, stable=True)[..., None].expand_as(hidden)
-        lengths = is_real.sum(dim=1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(hidden.gather(1, places), lengths, batch_first=True, enforce_sorted=False)
-        found, after = read_on(self.rnn, packed, before)
-        read, _ = pad_packed_sequence(found, batch_first=True, total_length=length)
-        read = torch.zeros_like(read).scatter(1, places, read)
-        return read.masked_fill(~is_real[..., None], 0.0), after  # a row without a position was read as one
+        places, lengths = in_front(is_real)
+        places = places[..., None].expand(-1, -1, hidden.shape[2])
+        read, after = read_lengths(self.rnn, hidden.gather(1, places), lengths, before)
+        found = read.new_zeros(hidden.shape).scatter(1, places, read)
+        return found.masked_fill(~is_real[..., None], 0.0), after  # a row without a position was read as one
 
     def _before(self, cache: Cache | None) -> Any:
         if cache is None or not cache.get_seq_length(self.index):
@@ -98,24 +94,6 @@ class Recurrence(nn.Module):
         state, cell = after if isinstance(after, tuple) else (after, after[..., :0])
         both = (each.transpose(0, 1)[:, :, None].expand(-1, -1, length, -1) for each in (state, cell))
         cache.update(*both, self.index)
-
-
-def read_on(network: nn.RNNBase, given: Any, before: Any) -> tuple[Any, Any]:
-    """Return what a recurrent network finds, in the precision of its weights.
-
-    Autocast takes float16 for it on CUDA, whatever was asked for, and bfloat16 not every processor can.
-
-    Args:
-        network: an LSTM or a GRU.
-        given: (batch, length, size), or a packed sequence.
-        before: its states; None: it begins.
-    """
-    weight: Any = network.weight_ih_l0
-    dtype = weight.dtype
-    before = tuple(each.to(dtype) for each in before) if isinstance(before, tuple) else before
-    before = before.to(dtype) if isinstance(before, Tensor) else before
-    with torch.autocast(weight.device.type, enabled=False):
-        return network(given.to(dtype), before)
 
 
 class RecurrentLayer(PrenormLayer, GradientCheckpointingLayer):
