@@ -131,7 +131,8 @@ def _check_used_with(directory: str | Path, command: str) -> None:
 
     task = TASK_SETTINGS.get(learned_kind(directory) or "")
     if task is not None and task.command != command:
-        fix = f"Name a run that {command} takes, or give this one to contextual-bert {task.command}."
+        asked = " or ".join(each.noun for each in TASK_SETTINGS.values() if each.command == command)
+        fix = f"Give it to contextual-bert {task.command}, or name a run on {asked}."
         raise RunDirectoryError(f"is a run on {task.noun}", fix=fix, place=PathPlace(directory))
     check_holds_model(directory)
 

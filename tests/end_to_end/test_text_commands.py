@@ -221,8 +221,10 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
         "--pair is for runs on pairs of texts, and this one is on single ones. Leave it out": command(
             "predict", run, "--text", "word1", "--pair", "word2"
         ),
-        "or give this one to contextual-bert predict.": command("export", run),
-        "is a run on labels of texts. Name a run that complete takes": command("complete", run, "--set", "word1"),
+        "Give it to contextual-bert predict, or name a run on sets of items.": command("export", run),
+        "is a run on labels of texts. Give it to contextual-bert predict, or name a run on sets of items.": command(
+            "complete", run, "--set", "word1"
+        ),
     }.items():
         assert refused.exit_code == 2
         assert words in " ".join(refused.stderr.split())

@@ -107,7 +107,7 @@ def checked_column(table: pa.Table, name: str, *, file: str | None = None, compl
         row = pc.index(missing, True).as_py()
         if row >= 0:
             raise DataError(
-                f"the cell is missing ({pc.sum(missing).as_py():,} such rows)",
+                f"the cell is missing ({counted(pc.sum(missing).as_py(), 'such row')})",
                 file=file,
                 row=row,
                 column=name,

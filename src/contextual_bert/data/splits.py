@@ -382,7 +382,7 @@ def split_by_column(table: pa.Table, column: str, *, file: str | None = None) ->
     if len(unknown):
         row = int(unknown[0])
         raise DataError(
-            f"{words[row].as_py()!r} is no part ({len(unknown):,} such rows)",
+            f"{words[row].as_py()!r} is no part ({counted(len(unknown), 'such row')})",
             file=file,
             row=row,
             column=column,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.nouns import counted
 
 
 def set_columns(record: Any, names: Iterable[str], *, real: Sequence[str] = (), row: str) -> None:
@@ -54,7 +55,7 @@ def reject(is_wrong: NDArray[np.bool_], values: NDArray[np.generic], column: str
     rows = np.flatnonzero(is_wrong)
     if len(rows):
         raise DataError(
-            f"{values[rows[0]]} ({len(rows)} such rows), but it must be {allowed}",
+            f"{values[rows[0]]} ({counted(len(rows), 'such row')}), but it must be {allowed}",
             row=int(rows[0]),
             column=column,
             fix=fix,

@@ -332,18 +332,20 @@ class ContextualBertConfig(BertConfig):
                 setting="time_gaps",
                 value=self.time_gaps,
             )
-        if self.predicts_next and (not blocks.can_hide_later or not self.has_position_embeddings):
-            able = did_you_mean(self.backbone, [name for name in BLOCKS if get_blocks(name).can_hide_later])
+        if self.predicts_next and not self.has_position_embeddings:
             raise ConfigurationError(
                 Message(
-                    "reads items in their order: it goes with {has_position_embeddings} and a {backbone} that can hide "
-                    "what follows",
-                    has_position_embeddings=True,
-                    backbone=NAME,
+                    "reads items in their order: it goes with {has_position_embeddings}", has_position_embeddings=True
                 ),
                 setting="predicts_next",
                 value=True,
-                allowed=able if not blocks.can_hide_later else "",
+            )
+        if self.predicts_next and not blocks.can_hide_later:
+            raise ConfigurationError(
+                Message("cannot hide what follows, as {predicts_next} asks", predicts_next=True),
+                setting="backbone",
+                value=self.backbone,
+                allowed=did_you_mean(self.backbone, [name for name in BLOCKS if get_blocks(name).can_hide_later]),
             )
         if blocks.needs_settings and (self.backbone_settings is None or not self.has_position_embeddings):
             raise ConfigurationError(

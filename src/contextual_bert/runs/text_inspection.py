@@ -130,21 +130,30 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     if task.question is not None:
         return _windows(table, recipe, task, processor)
     processor.tokenizer.model_max_length = _UNLIMITED
-    try:
-        dataset = inference.encode_texts(table, processor, text=task.text, pair=task.pair).dataset
-    except DataError as error:
-        raise error.moved(file=recipe.data, row=None) from error
-    sizes = dataset.sizes
-    lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
-    cut = int((sizes > limit).sum())
-    texts = f"{cut:,} of {counted(len(sizes), 'text')} ({cut / len(sizes):.1%})" if cut else "no text"
-    fate = f" and {'read in windows' if task.kind == 'causal_text' else 'cut'}" if cut else ""
-    lines.append(f"{texts} {agreeing('are', cut or 1)} longer than {limit:,} tokens{fate}")
+    fate = "read in windows" if task.kind == "causal_text" else "cut"
+    lines = list[str]()
+    for name, pair, noun in ((task.text, task.pair, "text"), (task.target, None, "target")):
+        if name is None:
+            continue
+        try:
+            sizes = inference.encode_texts(table, processor, text=name, pair=pair).dataset.sizes
+        except DataError as error:
+            raise error.moved(file=recipe.data, row=None) from error
+        lines += [_sizes_line(sizes, f"tokens a {noun}, [CLS] and [SEP] included"), _cut_line(sizes, limit, noun, fate)]
     beyond = Message(
         f"warning: {task.bert} reads at most {longest:,} tokens: with {{max_length}} train stops there",
         max_length=limit,
     )
     return Look(lines, [beyond] if limit > longest and not task.long_documents else [])
+
+
+def _cut_line(sizes: NDArray[np.int64], limit: int, noun: str, fate: str) -> str:
+    """How many texts are longer than the limit, and what becomes of them."""
+    cut = int((sizes > limit).sum())
+    if not cut:
+        return f"no {noun} is longer than {limit:,} tokens"
+    share = f"{cut:,} of {counted(len(sizes), noun)} ({cut / len(sizes):.1%})"
+    return f"{share} {agreeing('are', cut)} longer than {limit:,} tokens and {fate}"
 
 
 def _windows(table: pa.Table, recipe: Recipe, task: AnyTextTask, processor: "ContextualBertProcessor") -> Look:

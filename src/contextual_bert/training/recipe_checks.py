@@ -136,7 +136,8 @@ def check_conditioning(name: str, *, task: TaskSettings) -> None:
     """
     known = [*METHODS, *task.baselines]
     if name not in known:
-        problem = f"is no baseline for {task.noun}" if name in BASELINES else "is unknown"
+        of_others = f"is no baseline for {task.noun}" if task.baselines else f"is a baseline; {task.noun} have none"
+        problem = of_others if name in BASELINES else "is unknown"
         allowed = did_you_mean(str(name), known)
         raise UnknownNameError(problem, place=SettingPlace("conditioning"), value=name, allowed=allowed)
 

@@ -92,7 +92,7 @@ def test_a_wrong_column_gets_a_suggestion_and_customer_and_time_must_be_whole() 
         read_sets(table, items="item", policy=SetPolicy(), file="days.csv")
     for argument, column in (("customer", "person"), ("time", "age")):
         with pytest.raises(
-            DataError, match=rf"row 2, column '{column}': the cell is missing \(1 such rows\)\. Each row needs"
+            DataError, match=rf"row 2, column '{column}': the cell is missing \(1 such row\)\. Each row needs"
         ):
             read_sets(table, items="items", policy=SetPolicy(), **{argument: column})
 

@@ -252,7 +252,7 @@ def test_faulty_rows_are_named():
     assert LabelPredictions(**good).names == ("a", "b")
     with pytest.raises(ConfigurationError, match=r"different lengths: .*'true': 2"):
         LabelPredictions(**{**good, "true": [0, 1]})
-    with pytest.raises(DataError, match=r"row 2, column 'true': -100 \(1 such rows\), but it must be between 0 and 1"):
+    with pytest.raises(DataError, match=r"row 2, column 'true': -100 \(1 such row\), but it must be between 0 and 1"):
         LabelPredictions(**{**good, "true": [0, -100, 1]})
     with pytest.raises(DataError, match="row 3, column 'predicted': 2 "):
         LabelPredictions(**{**good, "predicted": [0, 1, 2]})

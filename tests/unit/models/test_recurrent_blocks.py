@@ -92,7 +92,9 @@ def test_what_recurrent_blocks_cannot_be_is_refused() -> None:
         ContextualBertForMaskedLM(config_of("bilstm", hidden_size=9, num_attention_heads=3))
     with pytest.raises(ConfigurationError, match="reads in order, and a set has no order"):
         config_of("bigru", has_position_embeddings=False)
-    with pytest.raises(ConfigurationError, match="can hide what follows"):
+    with pytest.raises(
+        ConfigurationError, match="backbone='bigru' cannot hide what follows, as predicts_next=True asks"
+    ):
         config_of("bigru", predicts_next=True)
     with blocks_of("bilstm"), pytest.raises(ConfigurationError, match="the blocks of backbone='bilstm' have none"):
         miniature_model("multi_attribute")

@@ -16,7 +16,7 @@ from contextual_bert.data import ReadSettings
 from contextual_bert.errors import CheckpointError, DataError, UnknownNameError
 from contextual_bert.runs import inspect_table, make_split, prepare
 from contextual_bert.testing.heads import miniature_checkpoint
-from contextual_bert.training import Classification, MaskedText, Recipe
+from contextual_bert.training import Classification, MaskedText, Recipe, TextToText
 
 ROWS = 200
 TASK = Classification(checkpoint="nowhere", text="text", label="verdict")
@@ -119,6 +119,13 @@ def test_tokens_are_counted_as_train_cuts_them(checkpoint: str, tmp_path: Path) 
 def test_what_is_to_be_mended_is_counted(columns: dict[str, Any], words: str) -> None:
     faults = inspected(**columns).faults
     assert [fault for fault in faults if fault.startswith(words)], faults
+
+
+def test_long_targets_are_counted_too(checkpoint: str) -> None:
+    task = TextToText(checkpoint=checkpoint, text="verdict", target="text", max_length=4)
+    found = inspect_table(Recipe(data="reviews.parquet", task=task), source=table())
+    assert "no text is longer than 4 tokens" in found.reading
+    assert "50 of 200 targets (25.0%) are longer than 4 tokens and cut" in found.reading
 
 
 def test_truth_values_are_labels_and_tags() -> None:

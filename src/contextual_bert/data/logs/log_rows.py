@@ -22,6 +22,7 @@ from contextual_bert.data.logs.log_settings import HistorySettings
 from contextual_bert.data.logs.log_times import LogClock
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.errors import DataError
+from contextual_bert.nouns import counted
 from contextual_bert.places import place_of_row
 
 __all__ = ["LogRows"]
@@ -157,7 +158,7 @@ class LogRows:
             return
         if self.reading.on_bad_row == "error":
             raise DataError(
-                f"the cell is missing ({count:,} such rows among {batch.table.num_rows:,})",
+                f"the cell is missing ({counted(count, 'such row')} among {batch.table.num_rows:,})",
                 file=batch.file,
                 row=batch.first_row + int(np.flatnonzero(is_missing)[0]),
                 column=column,
