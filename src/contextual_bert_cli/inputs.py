@@ -131,8 +131,8 @@ def _check_used_with(directory: str | Path, command: str) -> None:
 
     task = TASK_SETTINGS.get(learned_kind(directory) or "")
     if task is not None and task.command != command:
-        asked = " or ".join(each.noun for each in TASK_SETTINGS.values() if each.command == command)
-        fix = f"Give it to contextual-bert {task.command}, or name a run on {asked}."
+        asked = next(each.noun for each in TASK_SETTINGS.values() if each.command == command)
+        fix = f"Give it to contextual-bert {task.command}, or name another, such as one on {asked}."
         raise RunDirectoryError(f"is a run on {task.noun}", fix=fix, place=PathPlace(directory))
     check_holds_model(directory)
 

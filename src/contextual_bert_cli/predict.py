@@ -51,11 +51,11 @@ Example:
 """
 
 
-def check_question(task: "AnyTextTask | None", given: dict[str, Any]) -> bool:
+def check_question(kind: str | None, given: dict[str, Any]) -> bool:
     """Return True if the options ask a question.
 
     Args:
-        task: what the run learned; None for a folder without a recipe, which does not say it.
+        kind: of the task that the folder's model learned; None for a folder that does not say it.
         given: option -> its value, of those that go with a question or not.
 
     Raises:
@@ -65,7 +65,7 @@ def check_question(task: "AnyTextTask | None", given: dict[str, Any]) -> bool:
     from contextual_bert.errors import ConfigurationError
 
     asked = [option for option in ("--question", "--question-column") if given[option] is not None]
-    is_answering = bool(asked) if task is None else task.answer is not None
+    is_answering = bool(asked) if kind is None else kind == "question_answering"
     if asked and not is_answering:
         raise ConfigurationError(
             "is for runs that answer questions, and this one does not", setting=asked[0], fix="Leave it out."
@@ -178,6 +178,7 @@ def command(
     """Label a text, answer a question about it or write another, or for all rows of a table, for whose it is."""
     from contextual_bert.data import ReadSettings
     from contextual_bert.errors import ConfigurationError, UnknownNameError
+    from contextual_bert.inference.saved_files import learned_kind
     from contextual_bert.places import PathPlace, SettingsPlace
 
     calm_transformers()
@@ -200,13 +201,15 @@ def command(
         raise ConfigurationError(
             f"belongs to {'--text' if text is None else '--data'}", setting=misplaced[0], fix="Leave it out."
         )
-    if task is not None and task.target is not None and truncation is not None:
+    kind = learned_kind(directory)
+    writes = kind == "text_to_text"
+    if writes and truncation is not None:
         raise ConfigurationError(
             "is not for texts from which others are written: they are cut at their ends",
             setting="--truncation",
             fix="Leave it out.",
         )
-    is_asking = check_question(task, {**of_text, **of_data, "--text": text, "--truncation": truncation})
+    is_asking = check_question(kind, {**of_text, **of_data, "--text": text, "--truncation": truncation})
     if not is_asking:
         check_pair(task, text, pair, pair_column)
     if data is not None and output is None:
@@ -247,14 +250,14 @@ def command(
         schema = asked.processor.schema
         write_predictions(data, output, asked.columns, answer, read=columns, schema=schema, reading=reading)
         return
-    if task is not None and task.target is not None:
+    if writes:
         with working(f"loading {directory}"):
             writer = TextToTextPipeline.from_pretrained(directory, device=place)
         if data is None or output is None:
             write_query(writer, {"text": text, "context": own}, output_format=output_format)
             return
         write, schema = partial(writer.write_table, batch_size=batch_size), writer.processor.schema
-        columns = {"text": text_column or task.text}
+        columns = {"text": text_column or (task.text if task is not None else "text")}
         write_predictions(data, output, writer.columns, write, read=columns, schema=schema, reading=reading)
         return
     query = {"text": text, "pair": pair, "context": own}

@@ -634,7 +634,7 @@ def test_a_folder_for_something_else_names_its_command(
         refused(command(name, tmp_path / "reviews.csv", *options), "reviews.csv is a file")
     refused(command("predict", text_runs / "masked", *predict), "ForMaskedLM", "contextual-bert sample")
     refused(command("predict", finished, *predict), "on sets of items", "contextual-bert complete")
-    refused(command("sample", text_runs / "tags", *sample), "ForTokenClassification", "contextual-bert predict")
+    refused(command("sample", text_runs / "tags", *sample), "is a run on tags of words", "contextual-bert predict")
     refused(command("sample", finished, *sample), "on sets of items", "contextual-bert complete")
     for words in (("predict", *predict), ("sample", *sample)):
         refused(command(words[0], tmp_path / "nowhere", *words[1:]), "nowhere", "no such folder", "save_pretrained")

@@ -149,7 +149,7 @@ def test_what_does_not_go_together_is_said(command: Any, trained: Path, options:
 def test_a_run_of_labels_answers_nothing(command: Any, text_runs: Path, menus: Path, tmp_path: Path) -> None:
     result = command("predict", text_runs / "labels", "--question", "word1", "--text", "word2")
     assert result.exit_code != 0
-    assert "what is needed is ContextualBertForQuestionAnswering" in result.output
+    assert "--question is for runs that answer questions, and this one does not" in result.output
     result = command("predict", text_runs / "labels", "--question-column", "q", "--text", "word2")
     assert "--question-column belongs to --data" in result.output
     alone = ("--text", "menu", "--answer", "answer", "--checkpoint", menus / "bert", "--output", tmp_path / "run")

@@ -221,8 +221,8 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
         "--pair is for runs on pairs of texts, and this one is on single ones. Leave it out": command(
             "predict", run, "--text", "word1", "--pair", "word2"
         ),
-        "Give it to contextual-bert predict, or name a run on sets of items.": command("export", run),
-        "is a run on labels of texts. Give it to contextual-bert predict, or name a run on sets of items.": command(
+        "Give it to contextual-bert predict, or name another, such as one on sets of items.": command("export", run),
+        "is a run on labels of texts. Give it to contextual-bert predict, or name another, such as one on sets of items.": command(
             "complete", run, "--set", "word1"
         ),
     }.items():

@@ -35,6 +35,13 @@ RECORDS = {  # file -> where it says the fields of TrainedSets, in their order
     ),
     RECORD_FILE: ("separator", LARGEST_SET, "items", "group_by", "reading", "order"),
 }  # fmt: skip
+_KIND_OF_HEAD: Mapping[str, str] = {
+    "ContextualBertForCausalLM": "causal_text",
+    "ContextualBertForQuestionAnswering": "question_answering",
+    "ContextualBertForSeq2SeqLM": "text_to_text",
+    "ContextualBertForSequenceClassification": "classification",
+    "ContextualBertForTokenClassification": "tagging",
+}
 SEPARATORS = (";", ",", "|", "\t")
 FIX = "Copy the folder again, or train again."
 # Read by us or by transformers, which answers another type of value with errors of its own.
@@ -258,10 +265,18 @@ def check_holds_model(directory: str | Path) -> None:
 
 
 def learned_kind(directory: str | Path) -> str | None:
-    """Return the kind of the task that a run learned; None where the folder does not say it."""
-    try:
-        content: Any = json.loads((Path(directory) / RECIPE_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    kind = _at(content, "recipe.task.kind")
-    return kind if isinstance(kind, str) else None
+    """Return the kind of the task that a run learned; None where the folder does not say it.
+
+    A recipe says it; without one, the head of the model, where it has one task alone.
+    """
+    for name, keys, kinds in ((RECIPE_FILE, "recipe.task.kind", None), ("config.json", "architectures", _KIND_OF_HEAD)):
+        try:
+            found = _at(json.loads((Path(directory) / name).read_text(encoding="utf-8")), keys)
+        except (OSError, ValueError, RecursionError):
+            continue
+        if kinds is not None:
+            head = cast("list[Any]", found)[0] if isinstance(found, list) and found else None
+            found = kinds.get(head) if isinstance(head, str) else None
+        if isinstance(found, str):
+            return found
+    return None
