@@ -222,7 +222,7 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
             "predict", run, "--text", "word1", "--pair", "word2"
         ),
         "Give it to contextual-bert predict, or name another, such as one on sets of items.": command("export", run),
-        "is a run on labels of texts. Give it to contextual-bert predict, or name another, such as one on sets of items.": command(
+        "is a run on labels of texts. Give it to contextual-bert predict, or name another": command(
             "complete", run, "--set", "word1"
         ),
     }.items():
