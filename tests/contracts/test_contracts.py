@@ -16,7 +16,7 @@ from contextual_bert.conditioning.global_state import GlobalState, GlobalStateSl
 from contextual_bert.conditioning.new_position import NewPosition, NewPositionInput
 from contextual_bert.context import ContextEmbedding
 from contextual_bert.errors import UnknownNameError
-from contextual_bert.testing import CONTRACTS, check_compile, check_method
+from contextual_bert.testing import CONTRACTS, check_checkpoint_start, check_compile, check_method
 from contextual_bert.testing.computation import check_parameters
 
 # What compiles takes seconds a method.
@@ -27,6 +27,12 @@ EACH_CONTRACT = [pytest.param(name, marks=pytest.mark.slow) if name == "compile"
 @pytest.mark.parametrize("contract", EACH_CONTRACT)
 def test_registered_method(method_name: str, contract: str) -> None:
     CONTRACTS[contract](method_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method_name", sorted(METHODS))
+def test_every_head_starts_from_every_architecture(method_name: str) -> None:
+    check_checkpoint_start(method_name, all_heads=True)
 
 
 @pytest.mark.slow

@@ -66,6 +66,7 @@ TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
 SLOW = (
     *("README.md", "index.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md"),
     *("context.md", "items.md", "model.md", "explain.md", "privacy.md", "stylist-world.md"),
+    *("sequences.md", "histories.md"),
 )
 SEPARATORS = {"|", "||", "&&", ";", "&"}
 

@@ -522,6 +522,7 @@ def test_complete_answers_a_file_line_by_line(command: Any, finished: Path, tmp_
     assert answers == expected
 
 
+@pytest.mark.slow
 def test_compare_writes_a_table_and_goes_on_where_it_stopped(command: Any, table: Path, tmp_path: Path) -> None:
     study = (
         "compare",

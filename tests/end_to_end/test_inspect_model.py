@@ -27,6 +27,7 @@ def ok(result: Any) -> Any:
     return result
 
 
+@pytest.mark.slow
 def test_one_set_for_people_for_programs_and_as_a_page(
     command: Any, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def server(run_directory: Path, shop: Path) -> Iterator[Server]:
         started.process.wait()
 
 
+@pytest.mark.slow
 def test_a_run_is_served(server: Server, run_directory: Path, shop: Path) -> None:
     pipeline = CompletionPipeline.from_pretrained(run_directory, catalogue=shop)
     item = pipeline.processor.items.values[0]
@@ -197,6 +198,7 @@ def with_features(command: Any, world: Path, tmp_path_factory: pytest.TempPathFa
     return output
 
 
+@pytest.mark.slow
 def test_a_changed_catalogue_is_taken_in_while_clients_ask(
     command: Any, with_features: Path, world: Path, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def test_a_softmax_that_is_not_there_is_said(tmp_path: Path, capsys: pytest.Capt
     assert "candidates" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_report_without_its_runs_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--size", "tiny", "--seeds", "1", "--output", str(tmp_path)]
     started(*options, "--rows", "popularity,context_popularity")
