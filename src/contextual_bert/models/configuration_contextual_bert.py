@@ -102,6 +102,8 @@ class ContextualBertConfig(BertConfig):
             their names: ``ContextualBertConfig(conditioning="multi_attribute", attribute_start="paper")``.
         use_cache: whether a text is written with the keys and values of the tokens before; None: where the backbone
             reads from left to right.
+        item_loss: the loss by which masked items were learned last, a name of ``item_loss.ItemLoss``; the trainers set
+            it. What "gbce" learned ranks items, and its softmax is no probability of theirs.
         item_features: the layout of the items' features, as ``ItemLayout.to_dict`` gives it; None: items are numbers.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
@@ -163,6 +165,7 @@ class ContextualBertConfig(BertConfig):
     context_dropout: float = 0.0
     field_dropout: float = 0.0
     rarely_missing: list[str] | tuple[str, ...] | None = None
+    item_loss: str = "cross_entropy"
     use_cache: Any = None
     item_features: dict[str, Any] | None = None
 

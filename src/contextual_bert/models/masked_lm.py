@@ -25,6 +25,7 @@ from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.losses.sampled_loss import SampledLoss
 from contextual_bert.models.masked_loss import BarredItems, masked_cross_entropy
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
@@ -143,6 +144,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         histories = [shape for shape in config.layout if shape.form == "history"]
         self.repeats = nn.ModuleList(RepeatScores(size) for _ in histories if config.method.has_context)
         self.output_context = OutputContext(config.context_size, size) if config.has_context_at_output else None
+        self.sampled_loss: SampledLoss | None = None
         self.trained_last = object()
         self.post_init()
 
@@ -154,6 +156,16 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         """
         self.trained_last = object()
         return super().train(mode)
+
+    def set_sampled_loss(self, sampled: SampledLoss | None) -> None:
+        """Let a training compare its targets with drawn items; None: with all, exactly. It is not saved.
+
+        The gradients of the item matrices are sparse then, see ``training.row_updates``.
+        """
+        self.sampled_loss = sampled
+        self.config.item_loss = "cross_entropy" if sampled is None else sampled.name
+        for matrix in (self.get_input_embeddings(), self.get_output_embeddings()):
+            cast(Any, matrix).sparse = sampled is not None
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.cls.predictions.decoder
@@ -252,7 +264,13 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         added = self.added_logits(flat, context, every // length, num_sets=num_sets)
         targets = labels.flatten()[rows] if labels is not None and rows is not None and not is_whole else labels
         logits = loss = None
-        if is_whole:
+        if self.sampled_loss is not None and self.training and targets is not None and logits_at is None:
+            asked = cast(Tensor, labels)[rows] if is_whole else targets.unsqueeze(1)
+            excluded = self.excluded(input_ids, cast(Tensor, rows), earlier_ids)
+            losses = self.sampled_loss(self.read_by(scored), self.get_output_embeddings(), asked, excluded)
+            num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
+            loss = mean_of_sets(losses, asked, num_items_in_batch) if is_whole else losses.sum() / num_items
+        elif is_whole:
             logits = self.logits_of(scored, is_without_own, added)
             targets = cast(Tensor, labels)[cast(Tensor, rows)]
             left = exclude(logits.float(), self.excluded(input_ids, cast(Tensor, rows)))
@@ -555,9 +573,14 @@ def whole_set_loss(logits: Tensor, targets: Tensor, num_items: Tensor | int | No
         targets: its items.
         num_items: items of all batches of the step, where a step has several.
     """
+    own = logits.log_softmax(dim=1).gather(1, targets.clamp(min=0)).masked_fill(targets == IGNORED_LABEL, 0.0)
+    return mean_of_sets(-own, targets, num_items)
+
+
+def mean_of_sets(losses: Tensor, targets: Tensor, num_items: Tensor | int | None = None) -> Tensor:
+    """Return the mean over sets of the mean loss of their items: (sets, n), padded with zeros -> ()."""
     is_asked = targets != IGNORED_LABEL
-    own = logits.log_softmax(dim=1).gather(1, targets.clamp(min=0)).masked_fill(~is_asked, 0.0)
-    means = -own.sum(dim=1) / is_asked.sum(dim=1).clamp(min=1)
+    means = losses.sum(dim=1) / is_asked.sum(dim=1).clamp(min=1)
     share = 1.0 if num_items is None else is_asked.sum() / num_items  # of this batch in the step
     return means.mean() * share
 

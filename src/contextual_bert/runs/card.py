@@ -52,6 +52,13 @@ HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # or a relative folder, which 
 SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
 SET_LIMITS = """- Items that were not in the training part are unknown to it.
 - Several masks of one set are filled each by itself, not jointly."""
+_LIMITS_OF_LOSS: Mapping[str, tuple[str, ...]] = {
+    "sampled_softmax": (
+        "- Its probabilities were learned by a sampled softmax, corrected for how often each item is drawn: look at\n"
+        "  the calibration error above before you count on them.",
+    ),
+    "gbce": ("- It learned to rank items by gBCE. Its softmax over all items is no probability of theirs.",),
+}
 TEXT_LIMITS = "- It starts from `{checkpoint}`, with what that has learned of people and of language."
 UNKNOWN_VALUES = """Values of the context that it never saw are treated as `unknown`, a state that is learned only where
   the training part had rare values, or with `field_dropout`."""
@@ -188,7 +195,8 @@ def _set_wording(recipe: Recipe) -> dict[str, str]:
 def limits_of(recipe: Recipe) -> str:
     """Return the limits of the model, beyond those of every run."""
     if recipe.task.has_items:
-        return SET_LIMITS if not predicts_next(recipe) else SET_LIMITS.split("\n")[0]
+        limits = SET_LIMITS if not predicts_next(recipe) else SET_LIMITS.split("\n")[0]
+        return "\n".join([limits, *_LIMITS_OF_LOSS.get(recipe.training.get("loss", ""), ())])
     start = recipe.task.checkpoint_to_start_from
     return TEXT_LIMITS.format(checkpoint=start) if start and recipe.conditioning not in WITHOUT_BERT else ""
 

@@ -48,8 +48,10 @@ _OF_CONTEXT = frozenset({"context_learning_rate"})
 _OF_TRANSFORMERS = _OF_CONTEXT | {
     "gradient_checkpointing",
     "gradient_checkpointing_kwargs",
+    "loss",
     "neftune_noise_alpha",
     "new_weights_learning_rate",
+    "num_negatives",
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -17,8 +17,16 @@ from transformers import SchedulerType, TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.training_args import OptimizerNames
 
-from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, UnknownNameError, did_you_mean
+from contextual_bert.errors import (
+    ConfigurationError,
+    ContextualBertError,
+    Message,
+    UnknownNameError,
+    check_choice,
+    did_you_mean,
+)
 from contextual_bert.evaluation.metrics import metric_key, metric_of
+from contextual_bert.item_loss import ItemLoss
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.pydantic_findings import wanted
 from contextual_bert.training.devices import chosen_device, chosen_dtype
@@ -39,12 +47,15 @@ _AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 @dataclass
 class ContextualTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` for masked items: only the defaults differ, and seven settings are new.
+    """``TrainingArguments`` for masked items: only the defaults differ, and nine settings are new.
 
     Args:
         masks_per_set: items masked in each set and step; smaller sets are masked whole.
         one_mask_epochs: the last so many epochs mask one item a set, as the evaluation does. Several masks are more to
             learn from in a step, but a model that never saw one mask alone is too unsure of it (docs/decisions/009).
+        loss: of masked items: "cross_entropy", exact; "sampled_softmax", over the items of a batch and some that are
+            drawn, corrected for how often; or "gbce", which ranks items and gives no probabilities.
+        num_negatives: items that a sampled loss draws a batch; None: 4,096.
         new_weights_learning_rate: peak learning rate of the weights that a BERT checkpoint does not have; None:
             ``learning_rate`` holds for all.
         context_learning_rate: peak learning rate of the weights that read the context, the context encoder's and the
@@ -58,7 +69,7 @@ class ContextualTrainingArguments(TrainingArguments):
 
     Raises:
         ConfigurationError: ``masks_per_set`` below one; ``one_mask_epochs`` that change nothing or cannot be counted; a
-            dropout that is no share.
+            dropout that is no share; a loss that is unknown, or that draws nothing and is told how much.
 
     Example:
         >>> ContextualTrainingArguments(output_dir="run", use_cpu=True).learning_rate
@@ -85,6 +96,8 @@ class ContextualTrainingArguments(TrainingArguments):
     remove_unused_columns: bool = False  # batches come whole from the data set: there are no columns to remove
     masks_per_set: int = field(default=1, metadata={"help": "Items masked in each set and step."})
     one_mask_epochs: int = field(default=0, metadata={"help": "The last so many epochs mask one item a set."})
+    loss: str = field(default="cross_entropy", metadata={"help": "Of masked items: exact, or over drawn ones."})
+    num_negatives: int | None = field(default=None, metadata={"help": "Items that a sampled loss draws a batch."})
     new_weights_learning_rate: float | None = field(
         default=None, metadata={"help": "Peak learning rate of the weights that a BERT checkpoint does not have."}
     )
@@ -105,6 +118,18 @@ class ContextualTrainingArguments(TrainingArguments):
     def __post_init__(self) -> None:
         for name in SHARES:
             check_share(name, getattr(self, name))
+        check_choice("loss", self.loss, get_args(ItemLoss))
+        if self.num_negatives is not None and self.num_negatives < 1:
+            raise ConfigurationError(
+                "is not allowed", setting="num_negatives", value=self.num_negatives, fix="Give 1 or more."
+            )
+        if self.num_negatives is not None and self.loss == "cross_entropy":
+            raise ConfigurationError(
+                Message("is for losses that draw items, and {loss} reads them all", loss=self.loss),
+                setting="num_negatives",
+                value=self.num_negatives,
+                fix=Message("Leave it out, or give {loss}.", loss="sampled_softmax"),
+            )
         if self.masks_per_set < 1:
             raise ConfigurationError(
                 "is not allowed: nothing would be learned",

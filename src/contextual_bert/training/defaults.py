@@ -20,6 +20,7 @@ FORGOTTEN_PER_EPOCH = 0.12
 MANY_SIGHTINGS = 100
 LEAST_DECAY, MOST_DECAY = 0.01, 2.0
 NUM_MASKS = 2
+LARGEST_EXACT = 200_000  # items that are compared exactly: with more a step takes several times one over drawn items
 LEAST_SIZE_FOR_TWO_MASKS = 4  # a smaller set with two masks shows next to nothing
 # Of whole sets, decision 054: more epochs learn who bought what by heart.
 STEPS_PER_EPOCH_OF_WHOLE_SETS, EPOCHS_OF_WHOLE_SETS, FEWEST_STEPS_OF_WHOLE_SETS = 104, 6, 400

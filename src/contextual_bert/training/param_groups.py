@@ -120,7 +120,8 @@ class NewWeightsTrainer(Trainer):
         _set_apart(optimizer, "lr", own_rates(trained, self.args))
         _set_apart(optimizer, "weight_decay", own_decays(trained, self.args))
         by_rows = sparse_weights(trained)
-        return update_rows(optimizer, by_rows) if by_rows else optimizer
+        rule = "adam" if getattr(trained, "sampled_loss", None) is not None else "adagrad"
+        return update_rows(optimizer, by_rows, rule=rule) if by_rows else optimizer
 
     def _clip_grad_norm(self, model: Any) -> Any:
         found = self._sparse_norm(model, self.args.max_grad_norm)

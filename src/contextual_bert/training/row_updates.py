@@ -1,15 +1,18 @@
 """Steps of weights whose gradient is sparse: only the rows that a batch read are touched.
 
-Duchi et al. (2011), "Adaptive Subgradient Methods", with one sum for a row instead of one for a number.
+Duchi et al. (2011), "Adaptive Subgradient Methods", and Loshchilov and Hutter (2019), "Decoupled Weight Decay
+Regularization", with one sum or average of squares for a row instead of one for a number.
 """
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-ROWS = "has_row_updates"
+from contextual_bert.errors import ConfigurationError
+
+ROWS = "row_rule"  # of a group: "adagrad" or "adam"
 EPSILON = 1e-10
 
 
@@ -17,10 +20,18 @@ class RowUpdates(torch.optim.Optimizer):
     """What ``update_rows`` makes of an optimiser: groups with sparse gradients have steps of their own.
 
     Formula:
-        s_r = s_r + mean(g_r^2);  E_r = E_r - rate g_r / sqrt(s_r), for each row r that has a gradient g_r
+        adagrad: s_r = s_r + mean(g_r^2);  E_r = E_r - rate g_r / sqrt(s_r), for each row r that has a gradient g_r
+
+        adam: m_r = b1 m_r + (1 - b1) g_r;  v_r = b2 v_r + (1 - b2) mean(g_r^2);
+              E_r = exp(-decay R_r) E_r - rate (m_r / (1 - b1^n_r)) / (sqrt(v_r / (1 - b2^n_r)) + epsilon)
+
+    Symbols:
+        n_r is how many steps the row had, R_r the sum of the rates since its last one: what AdamW would have taken from
+        it meanwhile.
 
     Relation to its siblings:
         torch's Adagrad keeps a sum for each number, SparseAdam two averages, which is two or three times the memory.
+        SparseAdam counts all steps, so that a row that comes up late starts with steps of three times the rate.
 
     Example:
         >>> rows = nn.Embedding(3, 2, sparse=True)
@@ -45,18 +56,44 @@ class RowUpdates(torch.optim.Optimizer):
         for group in groups:
             for weight in group["params"] if group.get(ROWS) else ():
                 if weight.grad is not None:
-                    self._step_rows(weight, float(group["lr"]))
+                    step = self._step_adam if group[ROWS] == "adam" else self._step_adagrad
+                    step(weight, group)
         return loss
 
-    @torch.no_grad()
-    def _step_rows(self, weight: Tensor, rate: float) -> None:
-        gradient = summed_rows(cast(Tensor, weight.grad))
-        rows, values = gradient.indices()[0], gradient.values()
+    def _state_of(self, weight: Tensor, *names: str) -> Any:
+        """What is kept of a weight, with a number for each row by these names, zeros at first."""
         state: Any = self.state[weight]
         if not state:
-            state["row_sums"] = torch.zeros(len(weight), dtype=weight.dtype, device=weight.device)
+            for name in names:
+                state[name] = torch.zeros(len(weight), dtype=weight.dtype, device=weight.device)
             state["step"] = torch.zeros(())  # which Adam looks for in all states that it loads
         state["step"] += 1
+        return state
+
+    @torch.no_grad()
+    def _step_adam(self, weight: Tensor, group: Any) -> None:
+        gradient, rate, (beta1, beta2) = summed_rows(cast(Tensor, weight.grad)), float(group["lr"]), group["betas"]
+        rows, values = gradient.indices()[0], gradient.values()
+        state = self._state_of(weight, "row_steps", "row_squares", "decayed_at")
+        if "row_means" not in state:
+            state["row_means"] = torch.zeros_like(weight)
+            state["rates"] = torch.zeros((), dtype=weight.dtype)
+        state["rates"] += rate
+        steps = state["row_steps"][rows] + 1
+        squares = state["row_squares"][rows].lerp_(values.square().mean(dim=1), 1 - beta2)
+        means = state["row_means"][rows].lerp_(values, 1 - beta1)
+        rates = float(state["rates"])
+        kept = torch.exp((state["decayed_at"][rows] - rates) * group["weight_decay"])
+        length = rate / (1 - beta1**steps) / ((squares / (1 - beta2**steps)).sqrt() + group["eps"])
+        weight[rows] = weight[rows] * kept.unsqueeze(1) - means * length.unsqueeze(1)
+        state["row_steps"][rows], state["row_squares"][rows], state["row_means"][rows] = steps, squares, means
+        state["decayed_at"][rows] = rates
+
+    @torch.no_grad()
+    def _step_adagrad(self, weight: Tensor, group: Any) -> None:
+        gradient, rate = summed_rows(cast(Tensor, weight.grad)), float(group["lr"])
+        rows, values = gradient.indices()[0], gradient.values()
+        state = self._state_of(weight, "row_sums")
         sums = state["row_sums"][rows] + torch.linalg.vector_norm(values, dim=1).square() / values.shape[1]
         state["row_sums"][rows] = sums
         weight.index_add_(0, rows, values.mul_((-rate / (sums.sqrt() + EPSILON)).unsqueeze(1)))
@@ -76,27 +113,44 @@ def summed_rows(gradient: Tensor) -> Tensor:
 
 
 def sparse_weights(model: nn.Module) -> list[nn.Parameter]:
-    """Return the trained weights of a model that have sparse gradients.
+    """Return the trained weights of a model that have sparse gradients: those of modules whose ``sparse`` is true.
 
     Example:
         >>> len(sparse_weights(nn.Embedding(3, 2))), len(sparse_weights(nn.Embedding(3, 2, sparse=True)))
         (0, 1)
     """
-    modules = (each for each in model.modules() if isinstance(each, nn.Embedding | nn.EmbeddingBag) and each.sparse)
-    return [cast(nn.Parameter, each.weight) for each in modules if each.weight.requires_grad]
+    found: list[nn.Parameter] = [each.weight for each in model.modules() if getattr(each, "sparse", False) is True]
+    return [weight for weight in {id(each): each for each in found}.values() if weight.requires_grad]
 
 
-def update_rows(optimizer: Any, weights: Iterable[nn.Parameter]) -> Any:
-    """Let an optimiser touch only those rows of some weights that have a gradient, without weight decay.
+def update_rows(
+    optimizer: Any, weights: Iterable[nn.Parameter], *, rule: Literal["adagrad", "adam"] = "adagrad"
+) -> Any:
+    """Let an optimiser touch only those rows of some weights that have a gradient.
 
     Args:
         optimizer: changed in place; the weights leave the groups that they are in.
         weights: with sparse gradients.
+        rule: "adagrad" has no weight decay; "adam" has that of the group, and its betas and epsilon.
+
+    Raises:
+        ConfigurationError: "adam" beside an optimiser that is none.
     """
-    moved = {id(weight): weight for weight in weights}
-    for group in optimizer.param_groups:
+    moved = {id(weight) for weight in weights}
+    for group in list(optimizer.param_groups):
+        found = [weight for weight in group["params"] if id(weight) in moved]
+        if not found:
+            continue
+        if rule == "adam" and not {"betas", "eps", "weight_decay"} <= group.keys():
+            raise ConfigurationError(
+                "has no averages by row, as the matrices of items need with a sampled loss",
+                setting="optim",
+                value=type(optimizer).__name__,
+                fix="Take adamw_torch.",
+            )
         group["params"] = [weight for weight in group["params"] if id(weight) not in moved]
-    optimizer.add_param_group({"params": [*moved.values()], "weight_decay": 0.0, ROWS: True})
+        decay = group.get("weight_decay", 0.0) if rule == "adam" else 0.0
+        optimizer.add_param_group({**group, "params": found, "weight_decay": decay, ROWS: rule})
     optimizer.__class__ = type(f"RowWise{type(optimizer).__name__}", (RowUpdates, type(optimizer)), {})
     return optimizer
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args
 from contextual_bert import training
 from contextual_bert.conditioning.registry import METHODS
 from contextual_bert.errors import ConfigurationError, Message, check_choice, did_you_mean
+from contextual_bert.item_loss import ItemLoss
 from contextual_bert.options import MAIN, SETS, TRAINING, Option, declared_options
 from contextual_bert.places import SettingPlace
 from contextual_bert.softmax_over import SoftmaxOver
@@ -59,6 +60,7 @@ POSITIVE = (
     "gradient_accumulation_steps",
     "learning_rate",
     "masks_per_set",
+    "num_negatives",
     "new_weights_learning_rate",
     "num_train_epochs",
     "per_device_train_batch_size",
@@ -115,6 +117,17 @@ class SettingsWithOptions:
     ] = None
     masks_per_set: Annotated[
         int | None, Option("Items masked in each set and step, 1 or more (default 2, then 1).", SETS)
+    ] = None
+    loss: Annotated[
+        ItemLoss | None,
+        Option(
+            "What masked items are learned by: all items compared exactly, drawn ones corrected for how often they "
+            "are drawn, or a ranking of drawn ones (default the first up to 200,000 items, then the second).",
+            SETS,
+        ),
+    ] = None
+    num_negatives: Annotated[
+        int | None, Option("With a --loss that draws items: how many a step, 1 or more (default 4096).", SETS)
     ] = None
     torch_compile: Annotated[
         bool, Option("Use torch.compile: slow to start, then faster.", TRAINING, name="compile")

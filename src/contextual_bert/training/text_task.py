@@ -166,6 +166,11 @@ class TextTask(TaskSettings):
                 value=item_vectors,
                 fix="Leave it out.",
             )
+        for name in ("loss", "num_negatives"):
+            if name in training:
+                raise ConfigurationError(
+                    "is for sets of items", setting=name, value=training[name], fix="Leave it out."
+                )
         if "masks_per_set" in training:
             raise ConfigurationError(
                 "is for sets of items",

@@ -31,6 +31,7 @@ from contextual_bert.training.objectives import (
     summarise_rows,
 )
 from contextual_bert.training.param_groups import NewWeightsTrainer, rehearse
+from contextual_bert.training.sampled_losses import set_item_loss
 
 TrainingData = SequenceDataset | DroppedContext
 
@@ -113,6 +114,7 @@ class ContextualBertTrainer(NewWeightsTrainer):
             for dataset in (train_dataset, eval_dataset):
                 if isinstance(dataset, SequenceDataset):
                     check_labels(dataset)
+        set_item_loss(model, args, train_dataset)
         training = with_context_dropout(train_dataset, model, args)
         if training is not None:
             rehearse(model, args, training)

@@ -52,6 +52,7 @@ from contextual_bert.runs.unscored import unscored_items, unscored_next_items
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.defaults import (
     BAG_LEARNING_RATE,
+    LARGEST_EXACT,
     LEARNING_RATE,
     next_item_defaults,
     set_defaults,
@@ -216,6 +217,17 @@ class SetCompletionTask(CountedTask):
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings by the number of training sets; a bag has a rate of its own."""
+        return {**self._default_loss(recipe), **self._training_by_size(recipe)}
+
+    def _default_loss(self, recipe: Recipe) -> dict[str, Any]:
+        """Return a sampled loss where there are very many items, and a model can learn by one."""
+        has_histories = any(shape.form == "history" for shape in self.processor.schema.layout)
+        is_bound = "loss" in recipe.training or recipe.conditioning in SET_BASELINES or has_histories
+        if is_bound or self.item_features is not None or len(self.processor.items) <= LARGEST_EXACT:
+            return {}
+        return {"loss": "sampled_softmax"}
+
+    def _training_by_size(self, recipe: Recipe) -> Mapping[str, Any]:
         training = self.datasets["train"]
         if recipe.set_task.hide == "set" and recipe.conditioning not in SET_BASELINES:
             return whole_set_defaults(self.num_learned_rows(recipe), given=recipe.training)

@@ -1,0 +1,7 @@
+"""Name the losses of masked items. Functions over tensors: `models.losses`."""
+
+from typing import Literal
+
+# Exact over all items; over the items of a batch and some that are drawn, corrected for how often each is drawn; a
+# binary cross-entropy of each target and of the drawn items.
+ItemLoss = Literal["cross_entropy", "sampled_softmax", "gbce"]
