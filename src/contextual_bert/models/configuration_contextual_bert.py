@@ -14,6 +14,7 @@ from contextual_bert.conditioning import ConditioningMethod, Sizes, get_method, 
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message, did_you_mean
 from contextual_bert.item_features import ItemLayout
+from contextual_bert.item_loss import ItemLoss
 from contextual_bert.models.backbones import Blocks, get_blocks
 from contextual_bert.models.positions import POSITION_EMBEDDINGS
 from contextual_bert.softmax_over import SoftmaxOver
@@ -245,6 +246,7 @@ class ContextualBertConfig(BertConfig):
             )
         choices = {
             "classifier_pooling": POOLINGS,
+            "item_loss": get_args(ItemLoss),
             "softmax_over": get_args(SoftmaxOver),
             "pooler_act": POOLER_ACTIVATIONS,
             "backbone": BLOCKS,

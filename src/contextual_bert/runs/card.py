@@ -103,7 +103,9 @@ BASELINE = (
 )
 
 
-def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str]) -> None:
+def write_card(
+    directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str], *, loss: str = ""
+) -> None:
     """Write README.md into the run directory; every number in it comes from the reports.
 
     Folders of this machine are named by their last part: a card travels.
@@ -113,6 +115,7 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         recipe: of the run.
         reports: part -> report.
         lines: what was read, for people.
+        loss: the name of that by which masked items were learned.
     """
     metadata = {"pipeline_tag": pipeline_tag(recipe), "base_model": base_model(recipe)}
     text = CARD.format(
@@ -120,7 +123,7 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
         tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.task.has_items else TEXT_TAGS)),
         about=about(recipe),
-        limits=limits_of(recipe),
+        limits=limits_of(recipe, loss),
         unknown_values=UNKNOWN_VALUES_AS_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else UNKNOWN_VALUES,
         data="\n".join(
             f"- {one_line(spelled(line, in_recipe))}" for line in (f"table: {Path(recipe.data).name}", *lines)
@@ -192,11 +195,11 @@ def _set_wording(recipe: Recipe) -> dict[str, str]:
     return {"kind": kind, "does": does, "given": given}
 
 
-def limits_of(recipe: Recipe) -> str:
-    """Return the limits of the model, beyond those of every run."""
+def limits_of(recipe: Recipe, loss: str) -> str:
+    """Return the limits of the model, beyond those of every run, where its items were learned by some loss."""
     if recipe.task.has_items:
         limits = SET_LIMITS if not predicts_next(recipe) else SET_LIMITS.split("\n")[0]
-        return "\n".join([limits, *_LIMITS_OF_LOSS.get(recipe.training.get("loss", ""), ())])
+        return "\n".join([limits, *_LIMITS_OF_LOSS.get(loss, ())])
     start = recipe.task.checkpoint_to_start_from
     return TEXT_LIMITS.format(checkpoint=start) if start and recipe.conditioning not in WITHOUT_BERT else ""
 

@@ -45,6 +45,7 @@ from contextual_bert.models import (
     count_parameters,
 )
 from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
+from contextual_bert.models.losses.item_sampler import NUM_NEGATIVES
 from contextual_bert.nouns import counted
 from contextual_bert.runs.item_start import give_features, start_with_features
 from contextual_bert.runs.prepared_data import PreparedData
@@ -130,7 +131,7 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
     batch_size = rows_of_step(chosen)
     settings = (
         f"{counted(batch_size, 'row')} a step, learning rate {chosen.learning_rate:.2g}, "
-        f"weight decay {chosen.weight_decay:.2g}"
+        f"weight decay {chosen.weight_decay:.2g}{_on_loss(chosen)}"
     )
     if chosen.max_steps > 0:
         line = f"training: {counted(chosen.max_steps, 'step')}, as max_steps says; {settings}"
@@ -148,6 +149,13 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
         )
         line = joined(line, advice)
     return [line, *popularity_lines(recipe)]
+
+
+def _on_loss(chosen: ContextualTrainingArguments) -> str:
+    """What is said of a loss that draws items."""
+    if chosen.loss == "cross_entropy":
+        return ""
+    return f", {chosen.loss} over {counted(chosen.num_negatives or NUM_NEGATIVES, 'drawn item')} and those of the step"
 
 
 def popularity_lines(recipe: Recipe) -> list[str]:

@@ -329,7 +329,7 @@ def write_run(output: Path, recipe: Recipe, ready: Task, model: nn.Module, resul
         }
         write_recipe(folder, recipe, resolved)
         write_history(folder, recipe, results["history"])
-        write_card(folder, recipe, reports, lines)
+        write_card(folder, recipe, reports, lines, loss=results["arguments"].loss)
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
         if results["importances"] is not None:

@@ -80,15 +80,8 @@ class _StopWhenLearned(TrainerCallback):
     def __init__(self, is_learned: Callable[[float], bool]) -> None:
         self.is_learned = is_learned
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, float],
-        **kwargs: Any,
-    ) -> None:
-        control.should_training_stop = state.global_step > 0 and self.is_learned(metrics["eval_loss"])
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        control.should_training_stop = state.global_step > 0 and self.is_learned(kwargs["metrics"]["eval_loss"])
 
 
 def _train(

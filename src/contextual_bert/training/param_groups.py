@@ -14,13 +14,14 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import Trainer, TrainingArguments, get_scheduler
 from transformers.trainer_utils import TrainOutput
+from transformers.training_args import OptimizerNames
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SequenceDataset
 from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.pretrained import context_weights, new_weights
 from contextual_bert.training.epochs import MaskEpoch
-from contextual_bert.training.row_updates import clip_sparse_and_dense, sparse_weights, update_rows
+from contextual_bert.training.row_updates import check_row_rule, clip_sparse_and_dense, sparse_weights, update_rows
 
 # With Adam a step moves a weight by its rate at most. Thresholds are log-odds, and move by about 1 in some 100 steps.
 THRESHOLD_LEARNING_RATE = 0.01
@@ -174,6 +175,8 @@ def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
             fix="Leave it out, or give a smaller batch.",
         )
     made, settings = Trainer.get_optimizer_cls_and_kwargs(args, cast(Any, model))
+    if getattr(model, "sampled_loss", None) is not None:
+        check_row_rule("adam", settings, optimizer=OptimizerNames(args.optim).value)
     if isinstance(made, type) and issubclass(made, torch.optim.Optimizer) and "params" not in settings:
         given = [each.partition("=")[0].strip() for each in (args.optim_args or "").split(",")]
         unread = ", ".join(name for name in given if name and name not in settings)

@@ -4,7 +4,7 @@ Duchi et al. (2011), "Adaptive Subgradient Methods", and Loshchilov and Hutter (
 Regularization", with one sum or average of squares for a row instead of one for a number.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, Literal, cast
 
 import torch
@@ -35,7 +35,7 @@ class RowUpdates(torch.optim.Optimizer):
 
     Example:
         >>> rows = nn.Embedding(3, 2, sparse=True)
-        >>> optimiser = update_rows(torch.optim.AdamW([nn.Parameter(torch.zeros(1))], lr=0.5), [rows.weight])
+        >>> optimiser = update_rows(torch.optim.AdamW([rows.weight], lr=0.5), [rows.weight])
         >>> before = rows.weight.detach().clone()
         >>> rows(torch.tensor([1])).sum().backward()
         >>> optimiser.step()
@@ -83,7 +83,7 @@ class RowUpdates(torch.optim.Optimizer):
         squares = state["row_squares"][rows].lerp_(values.square().mean(dim=1), 1 - beta2)
         means = state["row_means"][rows].lerp_(values, 1 - beta1)
         rates = float(state["rates"])
-        kept = torch.exp((state["decayed_at"][rows] - rates) * group["weight_decay"])
+        kept = torch.exp((state["decayed_at"][rows] - rates) * group.get("weight_decay", 0.0))
         length = rate / (1 - beta1**steps) / ((squares / (1 - beta2**steps)).sqrt() + group["eps"])
         weight[rows] = weight[rows] * kept.unsqueeze(1) - means * length.unsqueeze(1)
         state["row_steps"][rows], state["row_squares"][rows], state["row_means"][rows] = steps, squares, means
@@ -119,7 +119,7 @@ def sparse_weights(model: nn.Module) -> list[nn.Parameter]:
         >>> len(sparse_weights(nn.Embedding(3, 2))), len(sparse_weights(nn.Embedding(3, 2, sparse=True)))
         (0, 1)
     """
-    found: list[nn.Parameter] = [each.weight for each in model.modules() if getattr(each, "sparse", False) is True]
+    found = [cast(nn.Parameter, each.weight) for each in model.modules() if getattr(each, "sparse", False) is True]
     return [weight for weight in {id(each): each for each in found}.values() if weight.requires_grad]
 
 
@@ -141,18 +141,32 @@ def update_rows(
         found = [weight for weight in group["params"] if id(weight) in moved]
         if not found:
             continue
-        if rule == "adam" and not {"betas", "eps", "weight_decay"} <= group.keys():
-            raise ConfigurationError(
-                "has no averages by row, as the matrices of items need with a sampled loss",
-                setting="optim",
-                value=type(optimizer).__name__,
-                fix="Take adamw_torch.",
-            )
+        check_row_rule(rule, group, optimizer=type(optimizer).__name__)
         group["params"] = [weight for weight in group["params"] if id(weight) not in moved]
         decay = group.get("weight_decay", 0.0) if rule == "adam" else 0.0
         optimizer.add_param_group({**group, "params": found, "weight_decay": decay, ROWS: rule})
     optimizer.__class__ = type(f"RowWise{type(optimizer).__name__}", (RowUpdates, type(optimizer)), {})
     return optimizer
+
+
+def check_row_rule(rule: str, settings: Container[str], *, optimizer: str) -> None:
+    """Raise ConfigurationError for steps of Adam by rows beside an optimiser that is none.
+
+    Args:
+        rule: of the rows.
+        settings: names of the optimiser's own settings.
+        optimizer: its name.
+
+    Example:
+        >>> check_row_rule("adam", ("betas", "eps"), optimizer="adamw_torch")
+    """
+    if rule == "adam" and not all(name in settings for name in ("betas", "eps")):
+        raise ConfigurationError(
+            "has no averages by row, as the matrices of items need with a sampled loss",
+            setting="optim",
+            value=optimizer,
+            fix="Take adamw_torch.",
+        )
 
 
 def clip_sparse_and_dense(model: nn.Module, max_norm: float) -> Tensor:

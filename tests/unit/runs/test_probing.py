@@ -117,6 +117,7 @@ def test_a_model_without_a_context_has_no_control(finished: dict[str, Path]) -> 
         assert max(accuracy.value for accuracy in each.layers) < 70  # nothing of it is in a text
 
 
+@pytest.mark.slow
 def test_a_tag_is_probed_at_its_word(finished: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     found = probed(finished["tags"])
     label = found.curves[0]

@@ -46,6 +46,7 @@ def asked(user: str) -> dict[str, Any]:
     return {"items": ["i1", "[MASK]"], "context": {"user": user}}
 
 
+@pytest.mark.slow
 def test_inspect_and_train_say_what_share_of_rows_keeps_its_value(shop: pa.Table) -> None:
     note = next(each for each in inspect_table(RECIPE, source=shop).notes if each.column == "user")
     assert "of the rows keep their value" in note.reason

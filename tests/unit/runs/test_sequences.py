@@ -156,6 +156,7 @@ def test_order_is_what_the_model_reads(path: Path, learned: Path, tmp_path: Path
     assert recall(evaluate_run(learned, overrides={"data": str(other)}).report) < 60
 
 
+@pytest.mark.slow
 def test_an_item_that_training_has_not_is_asked_for_and_not_replaced(path: Path, tmp_path: Path) -> None:
     rows = parquet.read_table(path).to_pylist()
     newest = next(row for row in rows if row["part"] == "test")
@@ -216,6 +217,7 @@ def test_training_leaves_out_the_items_of_earlier_pieces(
     assert not any(asked)
 
 
+@pytest.mark.slow
 def test_a_run_is_asked_explained_and_exported(learned: Path, tmp_path: Path) -> None:
     pipeline = CompletionPipeline.from_pretrained(learned)
     query = {"items": ["p3", "p4"], "context": {"way": "up"}}

@@ -296,6 +296,7 @@ def test_faulty_times_are_named(learned: Path, path: Path, tmp_path: Path) -> No
         CompletionPipeline.from_pretrained(tmp_path / "run")({"items": ["p1"], "times": [None]})
 
 
+@pytest.mark.slow
 def test_numbers_are_times_too(path: Path, tmp_path: Path) -> None:
     table = tmp_path / "numbers.parquet"
     parquet.write_table(pa.Table.from_pylist(visits()), table)

@@ -5,6 +5,7 @@ import re
 from contextlib import suppress
 from typing import Any, get_type_hints
 
+import pytest
 import schemathesis
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
@@ -135,6 +136,7 @@ def test_the_document_follows_the_version(tools: Any) -> None:
 LEFT_OUT = {"positive_data_acceptance"}
 
 
+@pytest.mark.slow
 def test_the_server_keeps_to_its_document(tools: Any) -> None:
     load_all_checks()
     kept = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]

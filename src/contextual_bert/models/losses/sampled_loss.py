@@ -25,7 +25,8 @@ class SampledLoss(nn.Module):
         sampler: draws the items.
 
     Example:
-        >>> sampled = SampledLoss("sampled_softmax", ItemSampler(torch.tensor([0, 1, 1]), num_negatives=8, reserved=(0,)))
+        >>> sampler = ItemSampler(torch.tensor([0, 1, 1]), num_negatives=8, reserved=(0,))
+        >>> sampled = SampledLoss("sampled_softmax", sampler)
         >>> losses = sampled(torch.zeros(2, 4), nn.Linear(4, 3), torch.tensor([[1], [2]]), torch.tensor([[0], [0]]))
         >>> losses.shape
         torch.Size([2, 1])

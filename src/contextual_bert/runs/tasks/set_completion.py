@@ -221,7 +221,8 @@ class SetCompletionTask(CountedTask):
 
     def _default_loss(self, recipe: Recipe) -> dict[str, Any]:
         """Return a sampled loss where there are very many items, and a model can learn by one."""
-        has_histories = any(shape.form == "history" for shape in self.processor.schema.layout)
+        schema = self.processor.schema
+        has_histories = schema is not None and any(shape.form == "history" for shape in schema.layout)
         is_bound = "loss" in recipe.training or recipe.conditioning in SET_BASELINES or has_histories
         if is_bound or self.item_features is not None or len(self.processor.items) <= LARGEST_EXACT:
             return {}
