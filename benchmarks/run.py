@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "fine_tuning": ("fine_tuning", {}),
     "generation": ("generation", {}),
     "item_features": ("item_features", {}),
+    "many_items": ("many_items", {}),
     "precision": ("precision", {}),
     "evaluation_memory": ("evaluation_memory", {}),
     "inference": ("inference", {}),

@@ -15,6 +15,7 @@ TARGET_SPEED_UP = 3.0  # eager PyTorch over onnxruntime
 TARGET_OVER_PRODUCT = 3.0  # onnxruntime over the bare output product
 TARGET_FEATURED_STEP, TARGET_FEATURED_COMPLETION = 1.15, 1.05
 TARGET_OVERHEAD = 1.10  # step of global_state_update over that of none
+TARGET_MANY_ITEMS = 2.0  # a step over a million items by a sampled loss, over one over 30,000 by the exact one
 
 
 def markdown(results: Mapping[str, Result]) -> str:
@@ -333,6 +334,42 @@ def item_features(result: Result) -> str:
     )
 
 
+def many_items(result: Result) -> str:
+    """What a step costs with few and with very many items, by loss, and the memory that it takes."""
+    mebi = 2**20
+    rows = [
+        [
+            f"`{each['loss']}`",
+            f"{each['num_items']:,}",
+            f"{1000 * each['seconds']:,.0f}",
+            f"{each['ratio']:.2f}",
+            *(f"{each[f'bytes_of_{name}'] / mebi:,.0f}" for name in ("weights", "optimiser")),
+            f"{each['bytes_at_peak'] / mebi:,.0f}",
+        ]
+        for each in result["contenders"]
+    ]
+    [most] = [
+        each
+        for each in result["contenders"]
+        if each["loss"] == "sampled_softmax"
+        and each["num_items"] == max(other["num_items"] for other in result["contenders"])
+    ]
+    beside = (most["bytes_at_peak"] - most["bytes_of_weights"] - most["bytes_of_optimiser"]) / 2**30
+    return (
+        "## Very many items\n\n"
+        f"A training step of `global_state_update` of the paper's sizes, batch {result['batch_size']}, one item of a set "
+        "masked, float32: by the exact loss over all items, and by those that look at 4,096 drawn items and the targets "
+        "of the batch, where only the rows that were read have gradients and steps. Each contender in a process of its "
+        f"own, {result['rounds']} rounds of {result['steps_per_round']} steps in turn (the exact loss over a million "
+        "items one round of two); milliseconds of the processor, ratios are medians over rounds. "
+        "`python benchmarks/many_items.py`.\n\n"
+        f"Aim for a million items over 30,000 by the exact loss: at most {TARGET_MANY_ITEMS:.0f}; it is "
+        f"{most['ratio']:.2f} ({reached(most['ratio'] <= TARGET_MANY_ITEMS)}). Memory beside weights and optimiser, the "
+        f"program's own among it: at most 1 GiB; it is {beside:.2f} ({reached(beside <= 1)}).\n\n"
+        + table(["loss", "items", "step (ms)", "ratio", "weights (MiB)", "optimiser (MiB)", "peak (MiB)"], rows)
+    )
+
+
 def _ratio(ratio: Result | None) -> str:
     if ratio is None:
         return ""
@@ -443,6 +480,7 @@ SECTIONS = {
     "fine_tuning": fine_tuning,
     "generation": generation,
     "item_features": item_features,
+    "many_items": many_items,
     "training_step": training_step,
     "training_step_keeping_memory": training_step_keeping_memory,
     "precision": precision,
