@@ -357,15 +357,15 @@ def many_items(result: Result) -> str:
     beside = (most["bytes_at_peak"] - most["bytes_of_weights"] - most["bytes_of_optimiser"]) / 2**30
     return (
         "## Very many items\n\n"
-        f"A training step of `global_state_update` of the paper's sizes, batch {result['batch_size']}, one item of a set "
-        "masked, float32: by the exact loss over all items, and by those that look at 4,096 drawn items and the targets "
-        "of the batch, where only the rows that were read have gradients and steps. Each contender in a process of its "
-        f"own, {result['rounds']} rounds of {result['steps_per_round']} steps in turn (the exact loss over a million "
-        "items one round of two); milliseconds of the processor, ratios are medians over rounds. "
+        f"A training step of `global_state_update` of the paper's sizes, batch {result['batch_size']}, one item of a "
+        "set masked, float32: by the exact loss over all items, and by those that look at 4,096 drawn items and the "
+        "targets of the batch, where only the rows that were read have gradients and steps. Each contender in a "
+        f"process of its own, {result['rounds']} rounds of {result['steps_per_round']} steps in turn (the exact loss "
+        "over a million items one round of two); milliseconds of the processor, ratios are medians over rounds. "
         "`python benchmarks/many_items.py`.\n\n"
         f"Aim for a million items over 30,000 by the exact loss: at most {TARGET_MANY_ITEMS:.0f}; it is "
-        f"{most['ratio']:.2f} ({reached(most['ratio'] <= TARGET_MANY_ITEMS)}). Memory beside weights and optimiser, the "
-        f"program's own among it: at most 1 GiB; it is {beside:.2f} ({reached(beside <= 1)}).\n\n"
+        f"{most['ratio']:.2f} ({reached(most['ratio'] <= TARGET_MANY_ITEMS)}). Memory beside weights and optimiser, "
+        f"the program's own among it: at most 1 GiB; it is {beside:.2f} ({reached(beside <= 1)}).\n\n"
         + table(["loss", "items", "step (ms)", "ratio", "weights (MiB)", "optimiser (MiB)", "peak (MiB)"], rows)
     )
 

@@ -54,6 +54,14 @@ def test_very_many_items_are_sampled_unless_the_loss_is_named(
     assert training_in(tmp_path / "exact")["loss"] == "cross_entropy"
 
 
+def test_what_ranks_is_chosen_by_ranks_and_is_no_probability(command: Any, table: Path, tmp_path: Path) -> None:
+    result = ok(command("train", table, *command.small, "--loss", "gbce", "--output", tmp_path / "run"))
+    assert training_in(tmp_path / "run")["metric_for_best_model"] == "mean_reciprocal_rank"
+    assert "gbce over 4,096 drawn items and those of the step" in " ".join(result.output.split())
+    assert "Nothing was learned" not in result.output
+    assert "no probability of theirs" in (tmp_path / "run" / "README.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -16,7 +16,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.masked_lm import IGNORED_LABEL, has_hooks, score_blocks
-from contextual_bert.models.masked_loss import masked_cross_entropy
+from contextual_bert.models.masked_loss import can_be_fused, masked_cross_entropy
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertPreTrainedModel
 
 
@@ -150,10 +150,9 @@ class ContextualBertForCausalLM(ContextualBertPreTrainedModel, GenerationMixin):
         )
 
     def has_fused_loss(self) -> bool:
-        """Return True if the loss is computed without logits: in training on a CPU."""
-        is_eager_cpu = self.device.type == "cpu" and not torch.compiler.is_compiling()
+        """Return True if the loss is computed without a table of logits: in training, unless it is compiled."""
         is_usual = type(self.lm_head) is nn.Linear and not has_hooks(self.lm_head)
-        return self.training and torch.is_grad_enabled() and is_eager_cpu and is_usual
+        return self.training and can_be_fused(self.device.type) and is_usual
 
     @torch.no_grad()
     def score_next(

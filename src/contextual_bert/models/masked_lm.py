@@ -1,8 +1,8 @@
 """The masked-item head: it fills masked positions, and ranks the true item among all in constant memory.
 
-Logits are computed only where a mask is. On a CPU the loss is made without the table of all logits, see
-`masked_loss.py`. On other devices and under `torch.compile` it is transformers' loss. No method is known here. Paper:
-sections 3 and 4.
+Logits are computed only where a mask is. The loss is made without the table of all logits, see `masked_loss.py`, and
+for very many items over drawn ones, see `losses`. Under `torch.compile` it is transformers' loss. No method is known
+here. Paper: sections 3 and 4.
 """
 
 import copy
@@ -26,7 +26,7 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.losses.sampled_loss import SampledLoss
-from contextual_bert.models.masked_loss import BarredItems, masked_cross_entropy
+from contextual_bert.models.masked_loss import BarredItems, can_be_fused, masked_cross_entropy
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
     ContextualBertModelOutput,
@@ -476,15 +476,14 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         return BarredItems(is_barred, set_of)
 
     def has_fused_loss(self, hidden: Tensor) -> bool:
-        """Return True if the loss is computed without logits: in training on a CPU, which halves the head's time."""
-        is_eager_cpu = hidden.device.type == "cpu" and not torch.compiler.is_compiling()
+        """Return True if the loss is computed without a table of logits: in training, unless it is compiled."""
         # An adapter around the output layer, a hook, or a loss function of the user's own must not be passed over.
         is_usual = (
             type(self.cls.predictions.decoder) is nn.Linear
             and cast(object, self.loss_function) is ForMaskedLMLoss
             and not any(has_hooks(module) for module in self.cls.modules())
         )
-        return self.training and torch.is_grad_enabled() and is_eager_cpu and is_usual
+        return self.training and can_be_fused(hidden.device.type) and is_usual
 
     def masked_rows(self, input_ids: Tensor | None, labels: Tensor | None) -> Tensor:
         """Indices into the flattened (batch * length) of the positions asked for: with a label, else holding [MASK].

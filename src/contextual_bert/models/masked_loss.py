@@ -1,19 +1,22 @@
-"""The loss of masked items on a CPU, without the table of all logits, and the items that it leaves out.
+"""The loss of masked items without the table of all logits, and the items that it leaves out.
 
-It goes through the rows in blocks that stay in the cache and makes the gradients on the way, in one buffer, so nothing
-of (rows, vocabulary) is ever held: half the time of the same formula as separate operations. Paper: sections 3 and 4.
+It goes through the rows in blocks and makes the gradients on the way, in one buffer, so nothing of (rows, vocabulary)
+is ever held. On a CPU the blocks stay in the cache: half the time of the same formula as separate operations. On an
+accelerator they are large enough to keep it busy. Paper: sections 3 and 4.
 """
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["BarredItems", "masked_cross_entropy"]
+__all__ = ["BarredItems", "can_be_fused", "masked_cross_entropy"]
 
-# Logits of one block: 16 MiB in float32; smaller blocks slow down the products, larger ones leave the cache.
-BLOCK_ELEMENTS = 2**22
+# Logits of one block: 16 MiB in float32; smaller blocks slow down the products, larger ones leave the cache. An
+# accelerator has no such cache to leave.
+BLOCK_ELEMENTS, ACCELERATOR_BLOCK_ELEMENTS = 2**22, 2**27
 
 
 class BarredItems(NamedTuple):
@@ -30,11 +33,35 @@ class BarredItems(NamedTuple):
         sets, counts = self.set_of[start : start + len(logits)].unique_consecutive(return_counts=True)
         is_barred = self.is_barred[sets]
         # To add a row is several times faster than to fill a mask.
-        added = torch.zeros(is_barred.shape, dtype=logits.dtype).masked_fill_(is_barred, -torch.inf)
+        added = torch.zeros_like(is_barred, dtype=logits.dtype).masked_fill_(is_barred, -torch.inf)
         has_any = is_barred.any(dim=1).tolist()
         for row, is_some, rows in zip(added, has_any, logits.split(counts.tolist()), strict=True):
             if is_some:
                 rows.add_(row)
+
+
+def can_be_fused(device_type: str) -> bool:
+    """Return True where a loss may make its gradients on the way: in training, eagerly, and not in float16.
+
+    In float16 a gradient is scaled before it is rounded, and here it would be rounded first.
+
+    Example:
+        >>> can_be_fused("cpu")
+        True
+    """
+    is_half = autocast_type(device_type) == torch.float16
+    return torch.is_grad_enabled() and not torch.compiler.is_compiling() and not is_half
+
+
+def autocast_type(device_type: str) -> torch.dtype | None:
+    """Return the type of products under autocast; None where it is off, or not there on such a device.
+
+    Example:
+        >>> autocast_type("cpu") is None
+        True
+    """
+    is_on = torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
+    return torch.get_autocast_dtype(device_type) if is_on else None
 
 
 def masked_cross_entropy(
@@ -88,21 +115,24 @@ class _MaskedCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         needs_hidden, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         product_type = torch.promote_types(hidden.dtype, weight.dtype)
-        if torch.is_autocast_enabled(hidden.device.type):
-            product_type = torch.get_autocast_dtype(hidden.device.type)
+        product_type = autocast_type(hidden.device.type) or product_type
         sum_type = torch.promote_types(product_type, torch.float32)
         scale = torch.tensor(num_items, dtype=sum_type).reciprocal().item()  # infinite, not an error, without items
         inputs, matrix, offset = (tensor.to(product_type) for tensor in (hidden, weight, bias))
-        size = min(len(inputs), max(32, BLOCK_ELEMENTS // len(matrix)))
-        logits = torch.empty(size, len(matrix), dtype=product_type)
+        device, on_cpu = hidden.device, hidden.device.type == "cpu"
+        elements = BLOCK_ELEMENTS if on_cpu else ACCELERATOR_BLOCK_ELEMENTS
+        size = min(len(inputs), max(32, elements // len(matrix)))
+        logits = torch.empty(size, len(matrix), dtype=product_type, device=device)
         is_mixed = sum_type != product_type
         exponentials = logits.to(sum_type) if is_mixed else logits
-        losses = torch.empty(len(inputs), dtype=sum_type)
-        for_hidden = torch.empty(inputs.shape, dtype=sum_type)
-        for_weight = torch.zeros(matrix.shape if needs_weight else 0, dtype=sum_type)
-        for_weight_of_block = torch.empty(matrix.shape if needs_weight and is_mixed else 0, dtype=product_type)
-        for_bias = torch.zeros(offset.shape, dtype=sum_type)
-        with torch.autocast(hidden.device.type, enabled=False):
+        losses = torch.empty(len(inputs), dtype=sum_type, device=device)
+        for_hidden = torch.empty(inputs.shape, dtype=sum_type, device=device)
+        for_weight = torch.zeros(matrix.shape if needs_weight else 0, dtype=sum_type, device=device)
+        of_block = matrix.shape if needs_weight and is_mixed else 0
+        for_weight_of_block = torch.empty(of_block, dtype=product_type, device=device)
+        for_bias = torch.zeros(offset.shape, dtype=sum_type, device=device)
+        has_autocast = torch.amp.is_autocast_available(hidden.device.type)
+        with torch.autocast(hidden.device.type, enabled=False) if has_autocast else nullcontext():
             for start in range(0, len(inputs), max(size, 1)):
                 rows = slice(start, start + size)
                 block, sums = logits[: len(inputs[rows])], exponentials[: len(inputs[rows])]
@@ -137,7 +167,7 @@ class _MaskedCrossEntropy(torch.autograd.Function):
             if needs_weight:
                 for_weight.index_add_(0, targets, inputs.to(sum_type), alpha=-scale)
             if needs_bias:
-                for_bias.index_add_(0, targets, torch.full(targets.shape, -scale, dtype=sum_type))
+                for_bias.index_add_(0, targets, torch.full(targets.shape, -scale, dtype=sum_type, device=device))
         ctx.gradients = (
             for_hidden.to(hidden.dtype) if needs_hidden else None,
             for_weight.to(weight.dtype) if needs_weight else None,
@@ -153,9 +183,10 @@ class _MaskedCrossEntropy(torch.autograd.Function):
             raise RuntimeError(
                 "The loss was differentiated twice: compute it again instead of backward(retain_graph=True)."
             )
-        factor = float(gradient)
+        # On an accelerator to read the number would wait for all that is under way.
+        is_one = gradient.device.type == "cpu" and float(gradient) == 1
         return (
-            *(each if each is None or factor == 1 else each.mul_(factor) for each in gradients),
+            *(each if each is None or is_one else each.mul_(gradient) for each in gradients),
             None,
             None,
             None,

@@ -49,7 +49,7 @@ def with_shares(
         part: that is looked at: validation where there is one.
         arguments: of the training.
     """
-    if recipe.conditioning in POPULARITY:
+    if recipe.conditioning in POPULARITY or arguments.loss == "gbce":  # whose softmax is no probability
         return report
     counted = ready.share_losses(part, scored, softmax_over=_softmax_over(model))
     if counted is None:

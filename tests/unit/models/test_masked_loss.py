@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from contextual_bert.models import masked_loss as module
-from contextual_bert.models.masked_loss import BarredItems, masked_cross_entropy
+from contextual_bert.models.masked_loss import BarredItems, can_be_fused, masked_cross_entropy
 from contextual_bert.testing import miniature_batch, miniature_model
 
 ROWS, WIDTH, VOCABULARY = 70, 6, 40
@@ -138,3 +138,25 @@ def test_items_that_are_barred_for_a_set_have_no_part_in_its_rows(
     torch.testing.assert_close(loss, wanted)
     found, expected_ones = (torch.autograd.grad(each, (hidden, weight, bias)) for each in (loss, wanted))
     torch.testing.assert_close(found, expected_ones)
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_everything_is_made_on_the_device_of_what_is_read(is_mixed: bool) -> None:
+    """On a device without memory of its own, where a tensor of another one is refused."""
+    hidden, weight, bias, targets = (each.to("meta") for each in leaves(torch.float32))
+    read = [each.detach().requires_grad_() for each in (hidden, weight, bias)]
+    excluded = torch.zeros(ROWS, 2, dtype=torch.int64, device="meta")
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_mixed):
+        loss = masked_cross_entropy(*read, targets, ROWS, excluded=excluded)
+    loss.backward()
+    assert [each.grad.device.type for each in read if each.grad is not None] == ["meta"] * 3
+
+
+def test_what_makes_its_gradients_at_once_is_not_compiled_and_not_in_float16() -> None:
+    assert can_be_fused("cpu")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert can_be_fused("cpu")
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert not can_be_fused("cpu")
+    with torch.no_grad():
+        assert not can_be_fused("cpu")

@@ -60,7 +60,7 @@ from contextual_bert.training.defaults import (
 )
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.objectives import NextItemObjective, Objective, WholeSetObjective
-from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.recipe import BEST_METRIC, Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
 _FREQUENCY_OF_NEXT = f"{NEXT_ITEM}, times in training"
@@ -217,7 +217,7 @@ class SetCompletionTask(CountedTask):
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """Return the settings by the number of training sets; a bag has a rate of its own."""
-        return {**self._default_loss(recipe), **self._training_by_size(recipe)}
+        return {**self._default_loss(recipe), **self._training_by_size(recipe), **_best_by_rank(recipe)}
 
     def _default_loss(self, recipe: Recipe) -> dict[str, Any]:
         """Return a sampled loss where there are very many items, and a model can learn by one."""
@@ -414,6 +414,11 @@ class SetCompletionTask(CountedTask):
         own = shares[self.targets(part, scored)]
         of_others = _sums_of_sets(dataset, np.exp(shares))[set_index(dataset, scored.example_id)] - np.exp(own)
         return np.log(np.maximum(1 - of_others, 1e-30)) - own
+
+
+def _best_by_rank(recipe: Recipe) -> dict[str, Any]:
+    """Return by what the best epoch is chosen where the loss ranks items and gives no probabilities."""
+    return {BEST_METRIC: "mrr"} if recipe.training.get("loss") == "gbce" and BEST_METRIC not in recipe.training else {}
 
 
 def items_before(recipe: Recipe, training: SetTable, schema: ContextSchema | None) -> list[str]:
