@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from contextual_bert.atomic_files import replacing_file
@@ -34,7 +35,7 @@ from contextual_bert.evaluation.metrics import ENTITY_F1
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
 from contextual_bert.models import IGNORED_LABEL
 from contextual_bert.models.bidirectional_lm import BidirectionalLM, BidirectionalLMConfig, ElmoFeatures
-from contextual_bert.models.word_characters import encode_words, most_frequent_words
+from contextual_bert.models.word_characters import encode_words, most_frequent_words, spelt_marks, spelt_words
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 from studies.addresses import FILE
@@ -188,17 +189,29 @@ class KnownWords(nn.Embedding):
 
 
 class RememberedFeatures(ElmoFeatures):
-    """``ElmoFeatures`` that compute the states of a sentence once: the language model stays as it is."""
+    """``ElmoFeatures`` of words by their numbers: each sentence is read once, for its states stay as they are.
+
+    The language model reads a start and an end around each sentence, and the tagger does not.
+    """
 
     def __init__(self, model: BidirectionalLM, words: Sequence[str]) -> None:
-        super().__init__(model, words, num_characters=NUM_CHARACTERS)
+        super().__init__(model)
+        spelt = spelt_marks(NUM_CHARACTERS), spelt_words(words, max_characters=NUM_CHARACTERS)
+        self.spellings = torch.cat(spelt)
         self.known: dict[bytes, Tensor] = {}
 
-    def states(self, words: Tensor, is_real: Tensor) -> list[Tensor]:
+    def marked(self, words: Tensor, is_real: Tensor) -> list[Tensor]:
+        lengths = is_real.sum(dim=1, keepdim=True)
+        numbers = functional.pad((words + 2).masked_fill(~is_real, 0), (1, 1)).scatter(1, lengths + 1, 1)
+        mask = torch.arange(numbers.shape[1]) <= lengths + 1
+        return [each[:, 1:-1] for each in super().states(self.spellings[numbers], mask)]
+
+    def states(self, characters: Tensor, is_real: Tensor) -> list[Tensor]:
+        words = characters.squeeze(2)
         names = [row[real].numpy().tobytes() for row, real in zip(words, is_real, strict=True)]
         new = [row for row, name in enumerate(names) if name not in self.known]
         if new:
-            layers = torch.stack(super().states(words[new], is_real[new]), dim=2)
+            layers = torch.stack(self.marked(words[new], is_real[new]), dim=2)
             for row, states in zip(new, layers, strict=True):
                 self.known[names[row]] = states[is_real[row]].clone()
         return [*pad_sequence([self.known[name] for name in names], batch_first=True).unbind(dim=2)]
@@ -210,7 +223,7 @@ def tagger_of(corpus: Corpus, model: BidirectionalLM | None) -> BiLSTMTagger:
     tagger.states.embeddings = KnownWords(corpus.num_known + 1, HIDDEN)
     if model is not None:
         features = RememberedFeatures(model, corpus.words)
-        tagger.states.add_features(features, size=features.size)
+        tagger.read_beside(features, size=features.size)
     return tagger
 
 
@@ -232,7 +245,7 @@ def train_tagger(tagger: BiLSTMTagger, corpus: Corpus, *, epochs: int, seed: int
         chooser.shuffle(train)
         for start in range(0, len(train), TAGGER_BATCH):
             words, is_real, tags = padded(train[start : start + TAGGER_BATCH])
-            loss = tagger(words, is_real.long(), labels=tags)["loss"]
+            loss = tagger(words, is_real.long(), labels=tags, characters=words.unsqueeze(2))["loss"]
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(weights, 5.0)
@@ -254,7 +267,7 @@ def predicted(tagger: BiLSTMTagger, corpus: Corpus, part: str) -> LabelPredictio
     sentences = corpus.parts[part]
     for start in range(0, len(sentences), 64):
         words, is_real, tags = padded(sentences[start : start + 64])
-        found = tagger.predict(words, is_real.long())
+        found = tagger.predict(words, is_real.long(), characters=words.unsqueeze(2))
         row, place = is_real.nonzero(as_tuple=True)
         columns.append([each.numpy() for each in (row + start, place, found[is_real], tags[is_real])])
     return LabelPredictions(*(np.concatenate(column) for column in zip(*columns, strict=True)), names=corpus.tags)
@@ -316,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with replacing_file(kept) as partial, partial.open("wb") as file:
                 arrays: Any = found[row][-1].as_arrays()
                 np.savez(file, **arrays)
-            mixed = tagger.states.features
+            mixed = tagger.elmo
             shares = mixed.mixture.weights.softmax(dim=0).tolist() if isinstance(mixed, ElmoFeatures) else []
             said = f", shares of the layers {', '.join(f'{each:.2f}' for each in shares)}" if shares else ""
             print(f"{row}, seed {seed}: entity F1 {entity_f1(found[row][-1]):.2f}{said}", flush=True)

@@ -35,6 +35,7 @@ Named = Literal[
     "model of labels",
     "model of words",
     "model that writes",
+    "language model",
     "checkpoint",
 ]
 

@@ -87,6 +87,7 @@ def command(
         check_recipe,
         check_study,
         keeps_weights,
+        reads_elmo,
         reads_time_gaps,
     )
     from contextual_bert.training.presets import get_preset
@@ -118,6 +119,8 @@ def command(
         )
     method = method_of_start(checkpoint) if preset is None else preset.conditioning
     methods = (method,) if method is not None else PAPER_METHODS
+    if not base.task.reads_context:
+        methods = ("none",)
     if split_commas(baselines) and given["text"] is not None and checkpoint is None:
         methods = ()  # without a checkpoint only baselines can be had
     names = [*dict.fromkeys((*(split_commas(conditioning) or methods), *split_commas(baselines)))]
@@ -140,10 +143,11 @@ def command(
     from contextual_bert.training import counting
 
     if overwrite:
-        check_apart([checkpoint], [run_directory(output, recipe) for recipe in recipes])
+        check_apart([checkpoint, given["elmo"]], [run_directory(output, recipe) for recipe in recipes])
     with resumable(output):
         with working(f"reading {data}"):
-            ready = prepare(next(filter(reads_time_gaps, recipes), recipes[0]))
+            read_most = (each for each in recipes if reads_time_gaps(each) or reads_elmo(each))
+            ready = prepare(next(read_most, recipes[0]))
         folders = [] if overwrite else [run_directory(output, recipe) for recipe in recipes]
         with counting("choosing the fields of the context") as progress:
             ready = with_selected_fields(ready, recipes, remembered=folders, progress=progress)

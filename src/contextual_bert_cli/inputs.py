@@ -119,6 +119,13 @@ def _check_model_that_writes(value: str | Path, option: str) -> None:
     _check_used_with(value, "generate")
 
 
+def _check_language_model(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder has no language model in both directions."""
+    from contextual_bert.inference.saved_files import check_holds_elmo
+
+    check_holds_elmo(value)
+
+
 def _check_used_with(directory: str | Path, command: str) -> None:
     """Raise RunDirectoryError for a run that another command asks, or whose model was not kept.
 
@@ -188,5 +195,6 @@ _CHECKS: dict["Named", Callable[[Any, str], None]] = {
     "model of labels": _check_model_of_labels,
     "model of words": _check_model_of_words,
     "model that writes": _check_model_that_writes,
+    "language model": _check_language_model,
     "checkpoint": _check_checkpoint,
 }

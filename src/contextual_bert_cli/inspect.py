@@ -103,7 +103,7 @@ def command(
     elif found.schema is not None:
         remark("", f"wrote {output}: edit it as you like, every feature is one entry")
         train += ["--schema", str(output)]
-        name = "global_state_update"
+        name = "global_state_update" if recipe.task.reads_context else "none"
         if found.schema.history_columns and not choices["order"]:
             train += ["--hide", "set"]
     if choices["order"] and choices["text"] is None:

@@ -27,7 +27,7 @@ _OF_SCHEMA = ("min_customers", "max_categories", "hash_buckets", "leaks", "sensi
 
 def lacks_checkpoint(options: Mapping[str, Any]) -> bool:
     """Return whether the options describe a task on texts that cannot do without a checkpoint, and name none."""
-    if options.get("objective") == "causal" or options.get("target") is not None:
+    if options.get("objective") in ("causal", "bidirectional") or options.get("target") is not None:
         return False
     return options.get("text") is not None and options.get("checkpoint") is None
 
@@ -241,6 +241,9 @@ def use_of(recipe: "Recipe", directory: Path) -> list[str]:
         query = "[MASK]" if is_alone else f"{item}{separator}[MASK]"
         context = example_context(recipe, item=item)
         return [task.command, str(directory), "--set", query, *given, *context, "--top", "5"]
+    if not task.reads_context:  # what reads it is trained
+        columns = ["TABLE", "--text", "...", "--label", "...", "--conditioning", "bilstm"]
+        return ["train", *columns, "--elmo", str(directory), "--output", "..."]
     context = example_context(recipe)
     asked = (*task.asked, *(("--pair",) if recipe.text_task.pair is not None else ()))
     return [task.command, str(directory), *(word for name in asked for word in (name, "...")), *context]
@@ -414,6 +417,8 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     values = values_of(Recipe, options)
     if TYPED in options and "conditioning" not in options[TYPED] and "preset" in values:
         values.pop("conditioning", None)  # it is what the command takes where no preset says another
+    if not task.reads_context:
+        values.setdefault("conditioning", "none")
     training = values.pop("training", {})
     for name, value in values_of(SettingsWithOptions, options).items():
         if name in training:

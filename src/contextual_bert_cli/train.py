@@ -56,8 +56,8 @@ def command(
             "goes on with a run and --overwrite replaces it", fix="Give one of them.", setting="--resume"
         )
     if overwrite:
-        check_apart((init_from, checkpoint), [output])
-    usual = "global_state_update" if init_from is None else Recipe.load(init_from).conditioning
+        check_apart((init_from, checkpoint, given["elmo"]), [output])
+    usual = Recipe.load(init_from).conditioning if init_from is not None else None
     recipe = recipe_of({**given, "data": data, "conditioning": conditioning or usual})
     remark(*preset_lines(recipe))
     if conditioning is None and recipe.preset is None and (method := method_of_start(checkpoint)) is not None:

@@ -41,7 +41,7 @@ TOPICS = {
         *("asked_items", "chain_runs", "codes_as_spelt", "constant_features", "continued_texts", "damaged_runs"),
         *("lora_runs", "memory_runs", "own_task", "question_runs", "rare_values", "read_texts", "splits_by_time"),
         *("text_importance", "text_runs", "training_steps", "history_runs", "whole_set_runs"),
-        *("preset_runs", "time_gap_runs", "document_runs", "phrase_runs", "sentence_runs"),
+        *("elmo_runs", "preset_runs", "time_gap_runs", "document_runs", "phrase_runs", "sentence_runs"),
     },
     "server": {"large_bodies", "leaving", "page_words", "proxy", "sensitive"},
     "training": {"context_dropout", "grades", "trainer_of_labels"},

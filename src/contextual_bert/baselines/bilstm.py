@@ -16,6 +16,7 @@ from contextual_bert.baselines.label_model import (
     LabelModel,
     TextClassifier,
     TextHead,
+    embedded_beside,
     real_positions,
 )
 from contextual_bert.context import FeatureLayout
@@ -27,7 +28,8 @@ class StatesOfBothDirections(nn.Module):
     """The states of a recurrent network at each token that is read, forward and backward side by side; 0 at the others.
 
     Shapes:
-        input_ids, is_read (batch, length); states (batch, length, 2 hidden).
+        input_ids, is_read (batch, length); vectors (batch, length, size), after ``widen``; states (batch, length, 2
+        hidden).
 
     Args:
         vocab_size: ids, reserved ones included.
@@ -59,35 +61,20 @@ class StatesOfBothDirections(nn.Module):
             raise ConfigurationError("is not allowed", setting="num_layers", value=num_layers, fix="Give 1 or more.")
         self.embeddings = nn.Embedding(vocab_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
-        self.features: nn.Module | None = None
         self.recurrence = self._recurrence(kind, hidden_size, hidden_size, num_layers)
 
     def _recurrence(self, kind: Any, size: int, hidden_size: int, num_layers: int) -> nn.RNNBase:
         between = self.dropout.p if num_layers > 1 else 0.0  # torch warns where there is no place between layers
         return kind(size, hidden_size, num_layers, batch_first=True, bidirectional=True, dropout=between)
 
-    def add_features(self, features: nn.Module, *, size: int) -> None:
-        """Read vectors of another model beside the embeddings from now on. The network's weights are drawn anew.
-
-        Args:
-            features: gives (batch, length, size) for the ids that are read, in front, and which of them are real.
-            size: components of a vector.
-
-        Reference:
-            Peters et al. (2018), section 3.3: [x_k ; ELMo_k].
-        """
+    def widen(self, size: int) -> None:
+        """Read vectors of so many components beside the embeddings. The network's weights are drawn anew."""
         old = self.recurrence
-        self.features = features
         self.recurrence = self._recurrence(type(old), old.input_size + size, old.hidden_size, old.num_layers)
 
-    def forward(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, is_read: Tensor, vectors: Tensor | None = None) -> Tensor:
         places, lengths = in_front(is_read)
-        read = input_ids.gather(1, places)
-        embedded = self.embeddings(read)
-        if self.features is not None:
-            is_real = torch.arange(read.shape[1], device=read.device) < lengths[:, None]
-            embedded = torch.cat([embedded, self.features(read, is_real)], dim=2)
-        embedded = self.dropout(embedded)
+        embedded = self.dropout(embedded_beside(self.embeddings, input_ids, vectors, places=places))
         states = states_of(self.recurrence, embedded, lengths)
         is_padding = torch.arange(places.shape[1], device=places.device) >= lengths[:, None]
         states = states.masked_fill(is_padding.unsqueeze(2), 0.0)
@@ -157,8 +144,11 @@ class BiLSTM(TextClassifier):
             vocab_size, hidden_size=hidden_size, num_layers=num_layers, dropout=dropout, kind=self.kind
         )
 
-    def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
-        states = self.states(input_ids, is_read).masked_fill(~is_read.unsqueeze(2), -torch.inf).amax(dim=1)
+    def widen(self, size: int) -> None:
+        self.states.widen(size)
+
+    def text_vectors(self, input_ids: Tensor, is_read: Tensor, vectors: Tensor | None = None) -> Tensor:
+        states = self.states(input_ids, is_read, vectors).masked_fill(~is_read.unsqueeze(2), -torch.inf).amax(dim=1)
         return states.masked_fill(~is_read.any(dim=1, keepdim=True), 0.0)
 
 
@@ -225,8 +215,17 @@ class BiLSTMTagger(LabelModel):
         )
         self.crf = LinearChainCRF(num_labels) if has_crf else None
 
-    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        return self.head(self.states(input_ids, is_real), context)
+    def widen(self, size: int) -> None:
+        self.states.widen(size)
+
+    def logits(
+        self,
+        input_ids: Tensor,
+        is_real: Tensor,
+        context: Mapping[str, Tensor] | None,
+        vectors: Tensor | None = None,
+    ) -> Tensor:
+        return self.head(self.states(input_ids, is_real, vectors), context)
 
     def total_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return super().total_loss(logits, labels) if self.crf is None else -self.crf(logits, labels).sum()
@@ -238,6 +237,7 @@ class BiLSTMTagger(LabelModel):
         attention_mask: Tensor | None = None,
         context: Mapping[str, Tensor] | None = None,
         is_asked: Tensor | None = None,
+        characters: Tensor | None = None,
     ) -> Tensor:
         """The label (batch, length) of each position asked for, by default of each real one; -100 elsewhere.
 
@@ -247,7 +247,7 @@ class BiLSTMTagger(LabelModel):
             raise ConfigurationError(
                 "With num_labels=1 there is no label to choose", fix="Read the numbers from the logits."
             )
-        logits = self(input_ids, attention_mask, context)["logits"]
+        logits = self(input_ids, attention_mask, context, characters=characters)["logits"]
         is_asked = real_positions(input_ids, attention_mask) if is_asked is None else is_asked
         if self.crf is not None:
             return self.crf.decode(logits, is_asked)

@@ -5,7 +5,7 @@ how a text becomes a vector. The context enters by concatenation alone, as in th
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -120,9 +120,42 @@ class LabelModel(nn.Module):
     head: TextHead
     accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.elmo: nn.Module | None = None
+
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        """The logits, given where a text has a token (batch, length)."""
+        """The logits, given where a text has a token (batch, length).
+
+        A model with ``widen`` takes ``vectors`` (batch, length, size) as well, which stand beside the embeddings.
+        """
         raise NotImplementedError
+
+    def read_beside(self, features: nn.Module, *, size: int) -> None:
+        """Read the vectors of another model beside the embeddings of the tokens from now on.
+
+        Weights that read both are drawn anew.
+
+        Args:
+            features: gives (batch, length, size) for the characters of words and where a text has a token.
+            size: components of a vector.
+
+        Raises:
+            ConfigurationError: a model that reads no vectors beside its own.
+
+        Reference:
+            Peters et al. (2018), section 3.3: [x_k ; ELMo_k].
+        """
+        self.widen(size)
+        self.elmo = features
+
+    def widen(self, size: int) -> None:
+        """Make room for so many components beside the embedding of each token.
+
+        Raises:
+            ConfigurationError: a model that has none.
+        """
+        raise ConfigurationError(f"{type(self).__name__} reads no vectors beside the embeddings of its tokens")
 
     def total_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The loss, summed over the labels."""
@@ -135,10 +168,21 @@ class LabelModel(nn.Module):
         context: Mapping[str, Tensor] | None = None,
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        characters: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> dict[str, Tensor]:
-        """Logits and, with labels, the loss."""
-        logits = self.logits(input_ids, real_positions(input_ids, attention_mask), context)
+        """Logits and, with labels, the loss; ``characters`` (batch, length, places) are for ``read_beside`` alone."""
+        is_real = real_positions(input_ids, attention_mask)
+        beside: dict[str, Tensor] = {}
+        if self.elmo is not None:
+            if characters is None:
+                raise ConfigurationError(
+                    "is missing: this model reads the characters of words, too",
+                    setting="characters",
+                    fix="Encode texts with encode_texts and the processor of the model.",
+                )
+            beside["vectors"] = self.elmo(characters, is_real)
+        logits = cast(Any, self).logits(input_ids, is_real, context, **beside)
         if labels is None:
             return {"logits": logits}
         loss = mean_over_labels(self.total_loss(logits, labels), labels, num_items_in_batch)
@@ -228,8 +272,29 @@ class TextClassifier(WordReader):
         """(batch, hidden): a vector for each text, of the tokens that are read alone; finite where none is."""
         raise NotImplementedError
 
-    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        return self.head(self.text_vectors(input_ids, self.read_positions(input_ids, is_real)), context)
+    def logits(
+        self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None, **beside: Tensor
+    ) -> Tensor:
+        is_read = self.read_positions(input_ids, is_real)
+        return self.head(cast(Any, self).text_vectors(input_ids, is_read, **beside), context)
+
+
+def embedded_beside(embeddings: nn.Embedding, input_ids: Tensor, vectors: Tensor | None, *, places: Tensor) -> Tensor:
+    """Return the embeddings of the tokens at some places, with the vectors that stand beside them, if there are some.
+
+    Shapes:
+        input_ids (batch, length), vectors (batch, length, size), places (batch, read) -> (batch, read, embedding +
+        size).
+
+    Example:
+        >>> places = torch.tensor([[1]])
+        >>> embedded_beside(nn.Embedding(9, 2), torch.tensor([[3, 4]]), torch.zeros(1, 2, 5), places=places).shape
+        torch.Size([1, 1, 7])
+    """
+    embedded = embeddings(input_ids.gather(1, places))
+    if vectors is None:
+        return embedded
+    return torch.cat([embedded, vectors.gather(1, places[..., None].expand(-1, -1, vectors.shape[2]))], dim=2)
 
 
 def real_positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:

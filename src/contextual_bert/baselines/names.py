@@ -80,6 +80,10 @@ WITHOUT_BERT = tuple(name for name in TEXT_BASELINES if not name.startswith(("be
 BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC)
 # Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
 WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
+# Those that can read the vectors of a language model in both directions beside the embeddings of their words.
+READS_ELMO = tuple(
+    f"{name}{context}" for name in ("bilstm", "bilstm_crf", "bigru", "rnn") for context in ("", "_context")
+)
 # Those that are counted, or fitted to convergence, and read no setting of a training.
 FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *HISTORY_BASELINES, *LOGISTIC, "hmm")
 

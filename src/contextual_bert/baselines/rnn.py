@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.label_model import TextClassifier
+from contextual_bert.baselines.label_model import TextClassifier, embedded_beside
 from contextual_bert.context import FeatureLayout
 from contextual_bert.recurrent_reading import in_front, states_of
 
@@ -71,9 +71,13 @@ class LastStateRNN(TextClassifier):
         self.dropout = nn.Dropout(dropout)
         self.recurrence = nn.RNN(hidden_size, hidden_size, batch_first=True)
 
-    def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
+    def widen(self, size: int) -> None:
+        old = self.recurrence
+        self.recurrence = nn.RNN(old.input_size + size, old.hidden_size, batch_first=True)
+
+    def text_vectors(self, input_ids: Tensor, is_read: Tensor, vectors: Tensor | None = None) -> Tensor:
         places, lengths = in_front(is_read)
-        embedded = self.dropout(self.embeddings(input_ids.gather(1, places)))
+        embedded = self.dropout(embedded_beside(self.embeddings, input_ids, vectors, places=places))
         states = states_of(self.recurrence, embedded, lengths)
         last = states[torch.arange(len(states), device=states.device), lengths.clamp(min=1) - 1]
         return last.masked_fill(~is_read.any(dim=1, keepdim=True), 0.0)

@@ -21,6 +21,7 @@ from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.data.hashing import Draw, hash_counters
 from contextual_bert.data.ragged import places_of
 from contextual_bert.data.ragged_rows import RaggedRows, rows_of, without_padding
+from contextual_bert.data.spelt_tokens import SpeltTokens
 from contextual_bert.errors import ConfigurationError, DataError
 
 IGNORED_LABEL = -100  # what losses of torch and transformers leave out
@@ -34,7 +35,7 @@ class SequenceBatch:
 
     Shapes: input_ids (batch, length), lengths, example_ids, masked_position, start_positions, end_positions and
     next_sentence_label (batch,), token_type_ids and goes_on_phrase (batch, length), labels (batch, ...) or
-    (batch, length), context each (batch, ...).
+    (batch, length), context each (batch, ...), characters (batch, length, places).
 
     Args:
         input_ids: ids of the items or tokens; padding behind the end of a sequence.
@@ -50,6 +51,7 @@ class SequenceBatch:
         earlier_ids: (batch, n), padded: items of long sequences that stand before those of input_ids.
         goes_on_phrase: True for each token that goes on the phrase of the one before it; both are masked, or none.
         next_sentence_label: of pairs of sentences, 0 where the second follows, 1 where it is of another text.
+        characters: of texts with spellings, the bytes of the word of each token, see ``SpeltTokens``.
     """
 
     input_ids: Tensor
@@ -64,6 +66,7 @@ class SequenceBatch:
     earlier_ids: Tensor | None = None
     goes_on_phrase: Tensor | None = None
     next_sentence_label: Tensor | None = None
+    characters: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -80,7 +83,7 @@ class SequenceBatch:
     def inputs(self) -> dict[str, Any]:
         """Return what ``forward`` takes of it, labels and answers included where there are some."""
         found: dict[str, Any] = {"input_ids": self.input_ids, "attention_mask": self.is_real.long()}
-        for name in ("token_type_ids", "start_positions", "end_positions", "labels", "next_sentence_label"):
+        for name in (*_OF_SEQUENCES, "token_type_ids", "labels", "characters"):
             if (values := getattr(self, name)) is not None:
                 found[name] = values
         return {**found, "context": self.context} if self.context else found
@@ -128,6 +131,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             sequence of each begins. Batches then have the items before each piece. None: sequences are whole.
         goes_on_phrase: of texts with phrases, set by ``with_phrases``: (tokens,), True for each token that goes on the
             phrase of the one before it.
+        spelt: of texts whose words are read by their characters, set by ``with_spelling``.
 
     Raises:
         ConfigurationError: parts that do not fit each other.
@@ -154,6 +158,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
     ) -> None:
         self.earlier_starts: Tensor | None = None
         self.goes_on_phrase: Tensor | None = None
+        self.spelt: SpeltTokens | None = None
         self.input_ids, self.offsets, self.pad_id = _long(input_ids), _long(offsets), pad_id
         self.labels, self.context, self.spans = labels, dict(context), spans
         self.token_type_ids = torch.as_tensor(token_type_ids) if token_type_ids is not None else None
@@ -205,7 +210,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         """Return the same sequences for other people; this data set stays as it is."""
         parts = self.parts()
         parts["context"] = context
-        return SequenceDataset(**parts).with_phrases(self.goes_on_phrase)
+        return SequenceDataset(**parts).with_phrases(self.goes_on_phrase).with_spelling(self.spelt)
 
     def with_phrases(self, goes_on_phrase: Tensor | None) -> Self:
         """Return the same texts with phrases, which ``TextMaskingCollator`` masks as a whole; this one stays as it is.
@@ -224,6 +229,16 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             )
         found = copy(self)
         found.goes_on_phrase = goes_on_phrase
+        return found
+
+    def with_spelling(self, spelt: SpeltTokens | None) -> Self:
+        """Return the same texts, whose batches have the characters of each token's word; this one stays as it is.
+
+        Args:
+            spelt: of the tokens; None: batches have ids alone.
+        """
+        found = copy(self)
+        found.spelt = spelt
         return found
 
     def without_segments(self) -> Self:
@@ -260,7 +275,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         def chosen(values: Tensor | None, by: Tensor = index) -> Tensor | None:
             return values[by] if values is not None else None
 
-        return SequenceDataset(
+        found = SequenceDataset(
             self.input_ids[places],
             offsets,
             context={name: rows_of(values, self.context_rows(index)) for name, values in self.context.items()},
@@ -269,7 +284,10 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             spans=chosen(self.spans),
             example_ids=self.example_ids[index],
             pad_id=self.pad_id,
-        ).with_phrases(chosen(self.goes_on_phrase, places))
+        )
+        return found.with_phrases(chosen(self.goes_on_phrase, places)).with_spelling(
+            self.spelt.at(places) if self.spelt is not None else None
+        )
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """Return one sequence, without padding; its context is as wide as that of the others."""
@@ -308,6 +326,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             end_positions=bounds[1],
             earlier_ids=self.ids_before(index),
             goes_on_phrase=self.goes_on_phrase[flat] & real if self.goes_on_phrase is not None else None,
+            characters=self.spelt.characters(flat, real) if self.spelt is not None else None,
         )
 
     def ids_before(self, index: Tensor) -> Tensor | None:
@@ -331,7 +350,7 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             batch = batch[0]  # as transformers' Trainer hands it on, which looks through it for unused columns
         if isinstance(batch, SequenceBatch):
             return batch.inputs()
-        padding = {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED_LABEL}
+        padding = {"input_ids": self.pad_id, "labels": IGNORED_LABEL}
         whole: dict[str, Any] = {}
         for name in batch[0]:
             values = [row[name] for row in batch]
@@ -341,7 +360,9 @@ class SequenceDataset(Dataset[dict[str, Any]]):
             elif name in _OF_SEQUENCES or (name == "labels" and not self.has_label_per_token):
                 whole[name] = torch.stack(values)
             elif name not in ("example_id", "goes_on_phrase"):
-                whole[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=padding[name])
+                whole[name] = torch.nn.utils.rnn.pad_sequence(
+                    values, batch_first=True, padding_value=padding.get(name, 0)
+                )
         return whole
 
 

@@ -210,20 +210,21 @@ def metric_notes(
     Args:
         num_items: how many are ranked, if known.
         left_out_ks: ks of recall that say nothing.
-        choice: what is ranked: an item, a label, a token.
+        choice: what is ranked: an item, a label, a token, a word that is predicted from both sides.
         row: what a row asks for: a "hidden token", or a "token" that follows others.
         cross_entropies: name -> nats, of which the perplexity of tokens is told.
     """
     every = f"all {num_items:,} {choice}s" if num_items else f"all {choice}s"
-    is_hidden = choice != "token" or row != "token"
+    is_hidden = choice == "token" and row != "token"
     token = "masked token" if is_hidden else "token, given those before it,"
     item = row if row == NEXT_ITEM else "masked item"
-    what = {"item": item, "token": token}.get(choice, f"true {choice}")
+    word = "word, given those before it and given those behind it,"
+    what = {"item": item, "token": token, "word": word}.get(choice, f"true {choice}")
     notes = [
         f"CE: cross-entropy of the {what} in nats, lower is better. Recall@k (hit rate): percent of rows whose true "
         f"{choice} is among the first k of {every}, higher is better. Ties get their expected rank.",
     ]
-    if choice == "token" and cross_entropies:
+    if choice in ("token", "word") and cross_entropies:
         told = ", ".join(f"{name} {_exponential(nats)}".strip() for name, nats in cross_entropies.items())
         name = "Pseudo-perplexity, e to the CE of each token hidden once (Salazar et al. 2020)"
         notes.append(f"{name if is_hidden else 'Perplexity, e to the CE'}, lower is better: {told}.")

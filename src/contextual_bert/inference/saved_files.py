@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from contextual_bert.data.policies import noun_of_rows
-from contextual_bert.errors import RunDirectoryError, shown
+from contextual_bert.errors import Message, RunDirectoryError, shown
 from contextual_bert.json_text import read_json_object, unreadable
 from contextual_bert.manifest import (
     MODEL_FILES,
@@ -260,6 +260,24 @@ def check_holds_model(directory: str | Path) -> None:
         raise RunDirectoryError(
             "is the run of a baseline, of which scores and metrics are kept and no model",
             fix="Name the run of a method.",
+            place=PathPlace(directory),
+        )
+
+
+def check_holds_elmo(directory: str | Path) -> None:
+    """Raise RunDirectoryError unless a folder holds a language model in both directions, by its config.
+
+    Example:
+        >>> check_holds_elmo("runs/no-run")
+        Traceback (most recent call last):
+        contextual_bert.errors.RunDirectoryError: ...
+    """
+    check_is_folder(directory)
+    path = Path(directory) / "config.json"
+    if not path.is_file() or read_json_object(path, fix=FIX).get("model_type") != "bidirectional_lm":
+        raise RunDirectoryError(
+            "holds no language model in both directions",
+            fix=Message("Name a run that was trained with {objective}.", objective="bidirectional"),
             place=PathPlace(directory),
         )
 

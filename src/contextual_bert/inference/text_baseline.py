@@ -43,6 +43,7 @@ from contextual_bert.models import (
     ContextualBertForTokenClassification,
     ContextualBertProcessor,
 )
+from contextual_bert.models.bidirectional_lm import BidirectionalLM, BidirectionalLMConfig, ElmoFeatures
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.learned_absence import LearnedAbsence
 from contextual_bert.models.tokenization import word_pieces, written_pieces
@@ -72,6 +73,7 @@ class TextBaselineConfig:
         has_tags: whether each word gets a label.
         is_ordinal: whether the labels are grades of one scale, the lowest first.
         context_dropout, field_dropout, rarely_missing: as in ``ContextualBertConfig``.
+        elmo: config of the language model whose vectors are read beside the embeddings of words; None: there are none.
 
     Example:
         >>> TextBaselineConfig(name="cnn", labels=("bad", "good")).id2label
@@ -86,6 +88,7 @@ class TextBaselineConfig:
     context_dropout: float = 0.0
     field_dropout: float = 0.0
     rarely_missing: tuple[str, ...] | None = None
+    elmo: Mapping[str, Any] | None = None
     has_context_as_text: ClassVar[bool] = False
     problem_type: ClassVar[str] = "single_label_classification"
     has_position_embeddings: ClassVar[bool] = False
@@ -129,7 +132,9 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         "layout": config.layout,
         "conditioning": config.conditioning,
     }
-    reader: dict[str, Any] = {**shared, "reserved_ids": tokenizer.all_special_ids}
+    # Of a word that the tokenizer does not know a language model reads the characters.
+    read = (tokenizer.unk_token_id,) if config.elmo is not None else ()
+    reader: dict[str, Any] = {**shared, "reserved_ids": [id_ for id_ in tokenizer.all_special_ids if id_ not in read]}
     kind = config.name.removesuffix("_context")
     if config.has_tags and kind in ("cnn", "ngrams", "fasttext", "rnn", "upnn", *_POOLINGS, *_WEIGHED):
         raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
@@ -165,6 +170,9 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         model = BiLSTMTagger(len(tokenizer), **shared, has_crf=kind == "bilstm_crf")
     else:
         model = BiLSTM(len(tokenizer), **reader)
+    if config.elmo is not None:
+        features = ElmoFeatures(BidirectionalLM(BidirectionalLMConfig(**config.elmo)))
+        model.read_beside(features, size=features.size)
     if config.is_ordinal and not isinstance(model, LabelShares):
         give_ordinal_head(model)
     return model

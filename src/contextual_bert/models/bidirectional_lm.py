@@ -3,6 +3,7 @@
 It knows words as numbers of characters alone, no tokenizer and no task. Paper: Peters et al. (2018).
 """
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, cast
@@ -13,9 +14,11 @@ from torch.nn import functional
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from contextual_bert.candidates import MaskedScores, rank_targets
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models.masked_lm import IGNORED_LABEL
-from contextual_bert.models.word_characters import NUM_CHARACTERS, PADDING, RESERVED_WORDS, encode_words
+from contextual_bert.models.masked_lm import IGNORED_LABEL, score_blocks
+from contextual_bert.models.word_characters import NUM_CHARACTERS, PADDING, RESERVED_WORDS
+from contextual_bert.recurrent_reading import in_front, read_on
 
 _CUTOFFS = (1_000, 5_000, 20_000)  # of the frequencies of words; rarer ones get fewer dimensions
 
@@ -31,6 +34,7 @@ class BidirectionalLMConfig(PreTrainedConfig):
         hidden_size: width of a word's vector, and of each direction's state and cell: nothing is projected.
         num_hidden_layers: LSTM layers of each direction.
         dropout: probability of dropping a component of what a layer reads and of the last state, in training.
+        max_characters: bytes of a word that are read, its two marks included; the rest of a longer word is cut.
         **settings: of transformers' ``PreTrainedConfig``.
 
     Raises:
@@ -57,20 +61,31 @@ class BidirectionalLMConfig(PreTrainedConfig):
         hidden_size: int = 128,
         num_hidden_layers: int = 2,
         dropout: float = 0.1,
+        max_characters: int = 50,
         **settings: Any,
     ) -> None:
         sizes = {
-            "character_size": character_size,
-            "hidden_size": hidden_size,
-            "num_hidden_layers": num_hidden_layers,
-            "filters": min((min(each) for each in filters), default=0),
+            "character_size": (character_size, 1),
+            "hidden_size": (hidden_size, 1),
+            "num_hidden_layers": (num_hidden_layers, 1),
+            "num_highways": (num_highways, 0),
+            "max_characters": (max_characters, 3),
         }
-        for name, value in sizes.items():
-            if value < 1:
-                raise ConfigurationError("is not allowed", setting=name, value=value, fix="Give 1 or more.")
-        if num_highways < 0:
+        for name, (value, least) in sizes.items():
+            if type(value) is not int or value < least:
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=value, fix=f"Give a whole number, {least} or more."
+                )
+        if min((min(each) for each in filters), default=0) < 1:
             raise ConfigurationError(
-                "is not allowed", setting="num_highways", value=num_highways, fix="Give 0 or more."
+                "is not allowed",
+                setting="filters",
+                value=filters,
+                fix="Give the width and the number of each kind, both 1 or more: [[1, 16], [2, 32]].",
+            )
+        if not 0 <= dropout < 1:
+            raise ConfigurationError(
+                "is not allowed", setting="dropout", value=dropout, fix="Give a share, a number from 0 to below 1."
             )
         self.vocabulary = list(vocabulary)
         self.character_size = character_size
@@ -79,7 +94,14 @@ class BidirectionalLMConfig(PreTrainedConfig):
         self.hidden_size = hidden_size
         self.num_hidden_layers = num_hidden_layers
         self.dropout = dropout
+        self.max_characters = max_characters
         super().__init__(**settings)
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """Return the arguments that make such a model, without what transformers adds."""
+        names = inspect.signature(type(self).__init__).parameters.keys() - {"self", "settings"}
+        return {name: getattr(self, name) for name in sorted(names)}
 
 
 class CharacterCNN(nn.Module):
@@ -193,6 +215,8 @@ class BidirectionalLM(PreTrainedModel):
     config: BidirectionalLMConfig
     base_model_prefix = "bidirectional_lm"
     main_input_name = "characters"
+    _supports_sdpa = True  # it has no attention to compute
+    accepts_loss_kwargs = False  # its loss is a mean, which transformers' Trainer divides among accumulated batches
 
     def __init__(self, config: BidirectionalLMConfig) -> None:
         super().__init__(config)
@@ -243,11 +267,36 @@ class BidirectionalLM(PreTrainedModel):
             loss = (following + self._loss(backward[-1][:, 1:], preceding)) / 2
         return BidirectionalLMOutput(loss=loss, hidden_states=hidden_states)
 
+    @torch.no_grad()
+    def score_words(
+        self, characters: Tensor, labels: Tensor, attention_mask: Tensor | None = None, **_: Any
+    ) -> MaskedScores:
+        """Rank each word among all of the vocabulary, once by the words before it and once by those behind it.
+
+        Returns:
+            MaskedScores, (asked,) each, in the order of ``asked_both_ways``.
+        """
+        last = self(characters, attention_mask).hidden_states[-1]
+        forward, backward = last.chunk(2, dim=2)
+        # The state that a word is asked of stands before it, or behind it.
+        states = torch.cat(
+            [functional.pad(forward[:, :-1], (0, 0, 1, 0)), functional.pad(backward[:, 1:], (0, 0, 0, 1))], 1
+        )
+        targets = asked_both_ways(labels, attention_mask)
+        is_asked = targets != IGNORED_LABEL
+        states, targets = states[is_asked], targets[is_asked]
+        with torch.autocast(states.device.type, enabled=False):
+            parts = [
+                rank_targets(self.softmax.log_prob(states[block].float()), targets[block], None, reserved=targets[:0])
+                for block in score_blocks(len(states), len(self.config.vocabulary))
+            ]
+        return MaskedScores(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+
     def _states(self, layers: nn.ModuleList, words: Tensor) -> list[Tensor]:
         """The words, and the states of each layer."""
         states = [words]
         for number, layer in enumerate(layers):
-            found = layer(self.dropout(states[-1]))[0]
+            found = read_on(cast(nn.LSTM, layer), self.dropout(states[-1]))[0]
             states.append(found + states[-1] if number else found)
         return states
 
@@ -255,7 +304,8 @@ class BidirectionalLM(PreTrainedModel):
         is_asked = labels != IGNORED_LABEL
         if not is_asked.any():
             return states.sum() * 0.0
-        return self.softmax(self.dropout(states[is_asked]), labels[is_asked]).loss
+        with torch.autocast(states.device.type, enabled=False):
+            return self.softmax(self.dropout(states[is_asked].float()), labels[is_asked]).loss
 
 
 class LayerMixture(nn.Module):
@@ -308,36 +358,31 @@ class LayerMixture(nn.Module):
 
 
 class ElmoFeatures(nn.Module):
-    """Vectors of words by their numbers: the mixture of the layers of a language model that stays as it is.
+    """Vectors of the words of texts: the mixture of the layers of a language model that stays as it is.
 
     Shapes:
-        words, is_real (batch, length), numbers of ``words`` with padding on the right; (batch, length, 2 hidden).
+        characters (batch, length, places), is_real (batch, length), padding on the right; (batch, length, 2 hidden).
 
     Args:
         model: the language model, whose weights are frozen.
-        words: each word by its number, for instance of all texts that will be read: any spelling can be.
-        num_characters: bytes of a word that are read.
 
     Relation to its siblings:
-        ``StatesOfBothDirections.add_features`` reads them in a tagger, beside embeddings of its own.
+        ``LabelModel.read_beside`` makes a baseline read them beside embeddings of its own.
 
     Reference:
         Peters et al. (2018), section 3.3.
 
     Example:
+        >>> from contextual_bert.models.word_characters import encode_words
         >>> model = BidirectionalLM(BidirectionalLMConfig(("<unk>", "<s>", "</s>", "a"), hidden_size=4))
-        >>> ElmoFeatures(model, ["a", "red", "hat"])(torch.tensor([[1, 2]]), torch.tensor([[True, True]])).shape
-        torch.Size([1, 2, 8])
+        >>> batch = encode_words([["red", "hat"]], vocabulary=model.config.vocabulary)
+        >>> ElmoFeatures(model)(batch["characters"], batch["attention_mask"].bool()).shape
+        torch.Size([1, 4, 8])
     """
 
-    characters: Tensor
-
-    def __init__(self, model: BidirectionalLM, words: Sequence[str], *, num_characters: int = 50) -> None:
+    def __init__(self, model: BidirectionalLM) -> None:
         super().__init__()
         self.model = model.requires_grad_(False).eval()
-        spelt = encode_words([words], vocabulary=RESERVED_WORDS, max_characters=num_characters)["characters"][0]
-        longest = int((spelt != PADDING).sum(dim=1).max())
-        self.register_buffer("characters", spelt[:, :longest])  # behind the start of a text, before its end
         self.mixture = LayerMixture(model.config.num_hidden_layers + 1)
 
     @property
@@ -351,17 +396,42 @@ class ElmoFeatures(nn.Module):
         self.model.eval()
         return self
 
-    def forward(self, words: Tensor, is_real: Tensor) -> Tensor:
-        return self.mixture(self.states(words, is_real)).masked_fill(~is_real[..., None], 0.0)
+    def forward(self, characters: Tensor, is_real: Tensor) -> Tensor:
+        return self.mixture(self.states(characters, is_real)).masked_fill(~is_real[..., None], 0.0)
 
     @torch.no_grad()
-    def states(self, words: Tensor, is_real: Tensor) -> list[Tensor]:
-        """Return the states of each layer, (batch, length, 2 hidden); behind a text they mean nothing."""
-        lengths = is_real.sum(dim=1, keepdim=True)
-        numbers = functional.pad((words + 1).masked_fill(~is_real, 0), (1, 1))
-        numbers = numbers.scatter(1, lengths + 1, len(self.characters) - 1)
-        mask = torch.arange(numbers.shape[1], device=words.device) <= lengths + 1
-        return [each[:, 1:-1] for each in self.model(self.characters[numbers], mask.long()).hidden_states]
+    def states(self, characters: Tensor, is_real: Tensor) -> list[Tensor]:
+        """Return the states of each layer, (batch, length, 2 hidden); behind a text they mean nothing.
+
+        A place without characters goes on the word before it, of whose pieces each has the states of the word.
+        """
+        is_word = is_real & (characters[..., 0] != PADDING)
+        places, lengths = in_front(is_word)
+        read = characters.gather(1, places[..., None].expand(-1, -1, characters.shape[2]))
+        mask = torch.arange(places.shape[1], device=places.device) < lengths[:, None]
+        word_of = (is_word.cumsum(dim=1) - 1).clamp(min=0)[..., None]
+        layers = self.model(read, mask.long()).hidden_states
+        return [each.gather(1, word_of.expand(-1, -1, each.shape[2])) for each in layers]
+
+
+def asked_both_ways(labels: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    """Return the words that are asked, (batch, 2 length): first of those before each, then of those behind it.
+
+    Args:
+        labels: (batch, length), the numbers of the words, ``IGNORED_LABEL`` where nothing is asked.
+        attention_mask: (batch, length), 0 for padding.
+
+    Returns:
+        The labels twice, the first time without the first word, the second time without the last.
+
+    Example:
+        >>> asked_both_ways(torch.tensor([[1, 5, 2]])).tolist()
+        [[-100, 5, 2, 1, 5, -100]]
+    """
+    is_real = torch.ones_like(labels) if attention_mask is None else attention_mask
+    is_first = torch.arange(labels.shape[1], device=labels.device) == 0
+    is_last = functional.pad(is_real[:, 1:], (0, 1)) == 0
+    return torch.cat([labels.masked_fill(each, IGNORED_LABEL) for each in (is_first | (is_real == 0), is_last)], dim=1)
 
 
 def _mirrored_places(is_real: Tensor) -> Tensor:

@@ -55,6 +55,8 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         value_spelling: name of the rule by which items and values of the context are spelt (`context.spelling`).
         item_schema: the features of the items, as ``ContextSchema.to_dict`` gives them; None: items are names alone.
         removed_items: items that are understood in a set and never proposed.
+        max_characters: of texts whose words a model reads by their characters too, the bytes of a word that are read,
+            its two marks included; ``encode_texts`` and ``TextPipeline`` then give them. None: ids alone are read.
 
     Raises:
         ConfigurationError: other ids; another truncation; a context as text without a text; a rule of spelling that
@@ -79,6 +81,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         value_spelling: str = SPELLING_RULE,
         item_schema: dict[str, Any] | None = None,
         removed_items: Sequence[str] | None = None,
+        max_characters: int | None = None,
     ) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
         check_truncation(truncation)
@@ -88,6 +91,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         self.has_context_as_text = has_context_as_text
         self.item_schema = item_schema
         self.removed_items = [*(removed_items or ())]
+        self.max_characters = max_characters
         self._schema = feature_extractor.schema
         self._items: Vocabulary | None = None
         if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
@@ -241,6 +245,10 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
         """The same processor, for a model that reads a context as words or as values."""
         return self._with(has_context_as_text=kind == "text")
 
+    def with_characters(self, max_characters: int | None) -> Self:
+        """The same processor, for a model that reads the characters of words, or for one that reads ids alone."""
+        return self._with(max_characters=max_characters)
+
     def with_schema(self, schema: ContextSchema) -> Self:
         """The same processor, with another schema of the context."""
         return self._with(feature_extractor=ContextFeatureExtractor(schema.to_dict()))
@@ -259,6 +267,7 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
             "value_spelling": self.value_spelling,
             "item_schema": self.item_schema,
             "removed_items": self.removed_items,
+            "max_characters": self.max_characters,
         }
         return type(self)(**{**kept, **changed})
 

@@ -65,26 +65,73 @@ def encode_words(
         >>> found["labels"].tolist(), found["characters"][0, 1].tolist()
         ([[1, 3, 0, 2]], [259, 98, 260, 0, 0])
     """
+    _check_texts(texts)
+    longest = 2 + max(len(words) for words in texts)
+    marks = spelt_marks(max_characters)
+    characters = torch.full((len(texts), longest, max_characters), PADDING)
+    attention_mask = torch.zeros(len(texts), longest, dtype=torch.int64)
+    labels = torch.full((len(texts), longest), -100)
+    numbers = numbers_of_words(vocabulary)
+    for row, words in enumerate(texts):
+        size = len(words) + 2
+        characters[row, :size] = torch.cat([marks[:1], spelt_words(words, max_characters=max_characters), marks[1:]])
+        attention_mask[row, :size] = 1
+        labels[row, :size] = torch.tensor([1, *(numbers.get(word, 0) for word in words), 2])
+    return {"characters": characters, "attention_mask": attention_mask, "labels": labels}
+
+
+def numbers_of_words(vocabulary: Sequence[str]) -> dict[str, int]:
+    """Return word -> its number in a vocabulary; a text that has a reserved word does not mean that.
+
+    Example:
+        >>> numbers_of_words(("<unk>", "<s>", "</s>", "hat"))
+        {'hat': 3}
+    """
+    return {word: number for number, word in enumerate(vocabulary) if number >= len(RESERVED_WORDS)}
+
+
+def spelt_words(words: Sequence[str], *, max_characters: int) -> Tensor:
+    """Return the numbers of the characters of words, (words, max_characters): the bytes between two marks, padded.
+
+    Args:
+        words: any.
+        max_characters: bytes of a word that are read, its two marks included; the rest of a longer word is cut.
+
+    Raises:
+        ConfigurationError: no room for characters.
+
+    Example:
+        >>> spelt_words(["a", "hat"], max_characters=4).tolist()
+        [[259, 98, 260, 0], [259, 105, 98, 260]]
+    """
+    return _marked(
+        [[byte + 1 for byte in word.encode()[: max(0, max_characters - 2)]] for word in words], max_characters
+    )
+
+
+def spelt_marks(max_characters: int) -> Tensor:
+    """Return the characters of the start and of the end of a text, (2, max_characters).
+
+    Args:
+        max_characters: as for ``spelt_words``.
+
+    Example:
+        >>> spelt_marks(4).tolist()
+        [[259, 257, 260, 0], [259, 258, 260, 0]]
+    """
+    return _marked([[TEXT_START], [TEXT_END]], max_characters)
+
+
+def _marked(spellings: Sequence[Sequence[int]], max_characters: int) -> Tensor:
     if max_characters < 3:
         raise ConfigurationError(
             "is not allowed", setting="max_characters", value=max_characters, fix="Give 3 or more."
         )
-    _check_texts(texts)
-    longest = 2 + max(len(words) for words in texts)
-    characters = torch.full((len(texts), longest, max_characters), PADDING)
-    attention_mask = torch.zeros(len(texts), longest, dtype=torch.int64)
-    labels = torch.full((len(texts), longest), -100)
-    numbers = {word: number for number, word in enumerate(vocabulary) if number >= len(RESERVED_WORDS)}
-    for row, words in enumerate(texts):
-        spelt = [[TEXT_START], *(list(word.encode()) for word in words), [TEXT_END]]
-        for place, codes in enumerate(spelt):
-            is_mark = place in (0, len(spelt) - 1)
-            kept = codes if is_mark else [byte + 1 for byte in codes[: max_characters - 2]]
-            marked = [WORD_START, *kept, WORD_END]
-            characters[row, place, : len(marked)] = torch.tensor(marked)
-        attention_mask[row, : len(spelt)] = 1
-        labels[row, : len(spelt)] = torch.tensor([1, *(numbers.get(word, 0) for word in words), 2])
-    return {"characters": characters, "attention_mask": attention_mask, "labels": labels}
+    found = torch.full((len(spellings), max_characters), PADDING)
+    for row, codes in enumerate(spellings):
+        marked = [WORD_START, *codes, WORD_END]
+        found[row, : len(marked)] = torch.tensor(marked)
+    return found
 
 
 def _check_texts(texts: Sequence[Any]) -> None:

@@ -12,7 +12,7 @@ from contextual_bert.json_text import json_text
 from contextual_bert.printable import printable
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.provenance import environment
-from contextual_bert.runs.registry import keeps_weights
+from contextual_bert.runs.registry import keeps_weights, reads_elmo
 from contextual_bert.runs.sequences import predicts_next
 from contextual_bert.training.recipe import Recipe
 
@@ -65,6 +65,7 @@ UNKNOWN_VALUES = """Values of the context that it never saw are treated as `unkn
 UNKNOWN_VALUES_AS_WORDS = "Values of the context that it never saw are read as words, as those that it knows."
 OF_CHECKPOINT = "Of `{checkpoint}` it has the tokenizer alone."
 OWN_WORDS = "Its tokens are words of its training texts. Words that few customers wrote are read as `[UNK]`."
+BESIDE = " Beside its words it reads the vectors of `{elmo}` (ELMo), which are within this folder and were not trained."
 STARTED = "It started from `{checkpoint}`."
 NEW = "Its weights are new, and its tokens are pieces of words of its training texts that several customers wrote."
 DRAWN = "It has the sizes and the tokenizer of `{checkpoint}`; its weights were drawn anew."
@@ -86,6 +87,16 @@ TEXT_MODEL = """A BERT that {task}, conditioned by `{conditioning}`{context}.
 ```python
 from contextual_bert import {use}
 
+{code}
+```"""
+BOTH_WAYS = """Language models over whole words, from left to right and from right to left (ELMo), without a context.
+{does}.
+Their weights are new. They read any word by its characters, and predict those that several customers wrote.
+
+## Use
+
+```python
+from contextual_bert.models.bidirectional_lm import {use}
 {code}
 ```"""
 TEXT_BASELINE = """The baseline `{conditioning}`, which {task}{context}.
@@ -162,7 +173,7 @@ def in_recipe(name: str, value: object) -> str:
 def without_folders(text: str, recipe: Recipe) -> str:
     """The text with the last part of each path that the recipe has in place of the path."""
     checkpoint = recipe.task.checkpoint_to_read
-    places = [recipe.data, recipe.split, recipe.task.run_to_start_from]
+    places = [recipe.data, recipe.split, recipe.task.run_to_start_from, getattr(recipe.task, "elmo", None)]
     if checkpoint is not None and (HUB_NAME.fullmatch(checkpoint) is None or Path(checkpoint).exists()):
         places.append(checkpoint)
     for place in sorted({place for place in places if place and Path(place).name}, key=len, reverse=True):
@@ -218,9 +229,12 @@ def about(recipe: Recipe) -> str:
         wording = _set_wording(recipe)
         return MODEL.format(conditioning=recipe.conditioning, context=known, use=use, code=code, **wording)
     task = recipe.text_task
+    if not task.reads_context:
+        return BOTH_WAYS.format(does=does[0].upper() + does[1:], use=use, code=code)
     if recipe.conditioning in BERTLESS_BASELINES:
         does = does if recipe.conditioning not in POPULARITY else f"finds `{task.label}` without reading the text"
         tokens = OF_CHECKPOINT.format(checkpoint=task.checkpoint) if task.checkpoint is not None else OWN_WORDS
+        tokens += BESIDE.format(elmo=task.elmo) if reads_elmo(recipe) else ""
         settings = {"conditioning": recipe.conditioning, "context": context, "tokens": tokens}
         return TEXT_BASELINE.format(task=does, code=code, **settings)
     start = NEW

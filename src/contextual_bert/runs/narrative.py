@@ -28,7 +28,7 @@ from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import TablePlace
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.prepared_data import PreparedData
-from contextual_bert.runs.registry import reads_time_gaps
+from contextual_bert.runs.registry import reads_elmo, reads_time_gaps
 from contextual_bert.training.recipe import Recipe
 
 NUM_FEW = 3
@@ -274,11 +274,25 @@ def about_time_gaps(recipes: Mapping[str, Recipe]) -> list[str]:
     Args:
         recipes: row -> recipe.
     """
-    without = [f"`{name}`" for name, recipe in recipes.items() if not reads_time_gaps(recipe)]
+    return _about_reading(recipes, reads_time_gaps, "how much time passed between items")
+
+
+def about_elmo(recipes: Mapping[str, Recipe]) -> list[str]:
+    """Return a sentence on the rows that do not read the vectors of a language model, beside rows that do.
+
+    Args:
+        recipes: row -> recipe.
+    """
+    return _about_reading(recipes, reads_elmo, "the vectors of the language model in both directions (ELMo)")
+
+
+def _about_reading(recipes: Mapping[str, Recipe], reads: Callable[[Recipe], bool], what: str) -> list[str]:
+    """Return a sentence on the rows that do not read something that others do."""
+    without = [f"`{name}`" for name, recipe in recipes.items() if not reads(recipe)]
     if not without or len(without) == len(recipes):
         return []
     verb = agreeing("do", len(without))
-    return [f"{', '.join(without)} {verb} not read how much time passed between items. The other rows do."]
+    return [f"{', '.join(without)} {verb} not read {what}. The other rows do."]
 
 
 def about_turned_orders(names: Sequence[str], paired: PairedRuns) -> list[str]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from contextual_bert import conditioning as methods
 from contextual_bert import training
@@ -17,11 +17,13 @@ from contextual_bert.baselines.names import (
     CONTEXT_AS_TEXT,
     FITTED_BASELINES,
     PLAIN_BERT,
+    READS_ELMO,
     SET_BASELINES,
     WITHOUT_BERT,
 )
 from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
+from contextual_bert.inference.saved_files import check_holds_elmo
 from contextual_bert.places import SettingPlace, SettingsPlace
 from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.presets import get_preset
@@ -102,6 +104,14 @@ def check_kind(recipe: Recipe) -> None:
             value=True,
             fix="Leave it out: the figures of a baseline are the same without.",
         )
+    if _elmo_of(recipe) is not None and not reads_elmo(recipe):
+        raise ConfigurationError(
+            f"is read by recurrent networks over words, and {recipe.conditioning!r} is none",
+            setting="elmo",
+            value=_elmo_of(recipe),
+            allowed=f"Allowed with it: {', '.join(name for name in READS_ELMO if name in recipe.task.baselines)}.",
+            fix="Leave it out, or take one of these.",
+        )
     if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
         raise ConfigurationError(
@@ -136,6 +146,8 @@ def check_machine(recipe: Recipe) -> None:
             recipe.conditioning,
             {name: recipe.model[name] for name in recipe.model if methods.methods_of_setting(name)},
         )
+    if reads_elmo(recipe):
+        check_holds_elmo(str(_elmo_of(recipe)))
     training.chosen_device(recipe.device)
     training.chosen_dtype(recipe.dtype)
     if recipe.trained_weights == "lora":
@@ -160,6 +172,40 @@ def check_read(base: Recipe, rows: Sequence[Recipe]) -> None:
         raise ConfigurationError(
             "is not allowed: no row of this comparison reads it", setting="time_gaps", value=True, fix="Leave it out."
         )
+    if _elmo_of(base) is not None and not any(map(reads_elmo, rows)):
+        raise ConfigurationError(
+            "is not allowed: no row of this comparison reads it",
+            setting="elmo",
+            value=_elmo_of(base),
+            fix=f"Add one of {', '.join(name for name in READS_ELMO if name in base.task.baselines)}, or leave it out.",
+        )
+
+
+def reads_elmo(recipe: Recipe) -> bool:
+    """Return True if a recipe names a language model in both directions, and its baseline reads the vectors.
+
+    Example:
+        >>> from contextual_bert.training import Tagging
+        >>> task = Tagging(text="words", label="tags", elmo="runs/elmo")
+        >>> reads_elmo(Recipe(data="tagged.parquet", task=task, conditioning="bilstm_crf"))
+        True
+    """
+    return _elmo_of(recipe) is not None and recipe.conditioning in READS_ELMO
+
+
+def reads_characters(recipe: Recipe) -> bool:
+    """Return True if the model of a recipe reads the characters of words.
+
+    Example:
+        >>> from contextual_bert.training import BidirectionalText
+        >>> reads_characters(Recipe(data="texts.parquet", task=BidirectionalText(), conditioning="none"))
+        True
+    """
+    return recipe.task.reads_characters or reads_elmo(recipe)
+
+
+def _elmo_of(recipe: Recipe) -> str | None:
+    return getattr(recipe.task, "elmo", None)
 
 
 def reads_time_gaps(recipe: Recipe) -> bool:
@@ -174,7 +220,8 @@ def reads_time_gaps(recipe: Recipe) -> bool:
 
 
 def task_of_row(base: Recipe, conditioning: str) -> TaskSettings:
-    """Return the task of a whole comparison as this row of it reads it: a baseline of sets reads no gaps of time.
+    """Return the task of a whole comparison as this row of it reads it: a baseline of sets reads no gaps of time, and
+    few baselines the vectors of a language model.
 
     Example:
         >>> from contextual_bert.training import SetCompletion
@@ -182,6 +229,8 @@ def task_of_row(base: Recipe, conditioning: str) -> TaskSettings:
         >>> task_of_row(base, "bag").time_gaps, task_of_row(base, "none").time_gaps
         (False, True)
     """
+    if _elmo_of(base) is not None and conditioning not in READS_ELMO:
+        return replace(cast(Any, base.task), elmo=None)
     is_without = conditioning in SET_BASELINES and reads_time_gaps(base)
     return replace(base.set_task, time_gaps=False) if is_without else base.task
 

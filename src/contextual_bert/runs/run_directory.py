@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 
 from contextual_bert.atomic_files import replacing_file
 from contextual_bert.baselines.names import BASELINES
-from contextual_bert.errors import CheckpointError, ConfigurationError, RunDirectoryError
+from contextual_bert.errors import CheckpointError, ConfigurationError, Message, RunDirectoryError
 from contextual_bert.evaluation import (
     AnswerPredictions,
     Cost,
@@ -81,10 +81,11 @@ RUN_FILES = (
 # What may differ between the two halves of a run, or between a finished run and the recipe that asks for it. Of table
 # and split the content is compared, by its hash, not where they lie.
 _FREE = ("data", "split", "validation_data", "test_data", "device")
-SPLIT_DIGEST, CHECKPOINT_DIGEST = "split_digest", "checkpoint_digest"
+SPLIT_DIGEST, CHECKPOINT_DIGEST, ELMO_DIGEST = "split_digest", "checkpoint_digest", "elmo_digest"
 _DIGESTS = {
     SPLIT_DIGEST: "another table or another split",
     CHECKPOINT_DIGEST: "it started from other weights than those that are there now",
+    ELMO_DIGEST: "it read another language model than the one that is there now",
 }
 START = "start"  # the row of a study that the others start from
 
@@ -413,11 +414,18 @@ def check_text_start(directory: Path) -> None:
 
     Raises:
         RunDirectoryError: an interrupted run, or one whose weights were not kept.
-        CheckpointError: a run on sets, or of a baseline.
+        CheckpointError: a run on sets, of a baseline, or of language models in both directions.
     """
     if not is_run(directory):
         return
-    if load_recipe(directory).task.has_items:
+    task = load_recipe(directory).task
+    if task.kind == "bidirectional_text":
+        raise CheckpointError(
+            "is a run of language models in both directions, of which other models read the vectors",
+            fix=Message("Give it with {elmo}, beside {conditioning}.", elmo=..., conditioning="bilstm"),
+            place=PathPlace(directory),
+        )
+    if task.has_items:
         raise CheckpointError(
             "is a run on sets of items, and these are texts", fix="Give a BERT.", place=PathPlace(directory)
         )

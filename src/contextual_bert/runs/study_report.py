@@ -15,7 +15,14 @@ from contextual_bert.json_text import json_text
 from contextual_bert.places import PathPlace
 from contextual_bert.runs.loss_checks import advice_of
 from contextual_bert.runs.model_factory import arguments_of, popularity_lines
-from contextual_bert.runs.narrative import about_time_gaps, about_unfit, about_unlearned, commonest_targets, findings
+from contextual_bert.runs.narrative import (
+    about_elmo,
+    about_time_gaps,
+    about_unfit,
+    about_unlearned,
+    commonest_targets,
+    findings,
+)
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
 from contextual_bert.runs.reporting import groups_of, provenance_of_runs
 from contextual_bert.runs.run_directory import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
@@ -121,7 +128,8 @@ def study(
         found += about_unlearned(is_unlearned, paired, part=prepared.evaluated_part)
     found += about_unfit(unfit)
     found += about_idle(reports, firsts, prepared)
-    found += about_time_gaps({name: firsts[name] for name in dict.fromkeys(labels)})
+    of_rows = {name: firsts[name] for name in dict.fromkeys(labels)}
+    found += [*about_time_gaps(of_rows), *about_elmo(of_rows)]
     found += [joined(f"`{name}`: ", line) for name, recipe in firsts.items() for line in popularity_lines(recipe)]
     if prepared.evaluated_part != "test":
         found.insert(0, UNTESTED)

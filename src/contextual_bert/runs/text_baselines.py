@@ -32,15 +32,18 @@ from contextual_bert.context import FeatureLayout
 from contextual_bert.context.encoding import rarely_missing
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import LabelPredictions, Scores
+from contextual_bert.inference.elmo import load_elmo
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
 from contextual_bert.inference.texts.sentence_encoder import SentenceEncoder
 from contextual_bert.models import IGNORED_LABEL, ContextualBertModel, ContextualBertProcessor, rank_labels
+from contextual_bert.models.bidirectional_lm import ElmoFeatures
 from contextual_bert.models.label_heads import start_at_shares
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
+from contextual_bert.runs.registry import reads_characters, reads_elmo
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.progress import counting
@@ -256,6 +259,8 @@ def baseline_on_texts(recipe: Recipe, ready: TextData) -> LabelModel | LogisticB
         return LogisticBaseline(ready, recipe.conditioning)
     if recipe.conditioning in BERTLESS_BASELINES:
         model = label_model(config_of(recipe, ready), ready.processor.tokenizer)
+        if isinstance(model.elmo, ElmoFeatures):
+            model.elmo.model.load_state_dict(load_elmo(str(ready.recipe.text_task.elmo)).state_dict())
     else:
         model = _on_frozen_bert(recipe, ready)
         if ready.recipe.text_task.is_ordinal:
@@ -278,12 +283,15 @@ def config_of(recipe: Recipe, ready: TextData) -> TextBaselineConfig:
         has_tags=ready.head == "tagging",
         is_ordinal=ready.recipe.text_task.is_ordinal,
         rarely_missing=tuple(rarely_missing(context)),
+        elmo=ready.elmo_settings if reads_elmo(recipe) else None,
         **{name: recipe.training[name] for name in ("context_dropout", "field_dropout") if name in recipe.training},
     )
 
 
 def processor_of(recipe: Recipe, processor: ContextualBertProcessor) -> ContextualBertProcessor:
-    """The processor that is saved with a run: it gives a context as the run's model reads it."""
+    """The processor that is saved with a run: it gives a context, and the words, as the run's model reads them."""
+    if processor.max_characters is not None and not reads_characters(recipe):
+        processor = processor.with_characters(None)
     return processor.with_context_as("text") if recipe.conditioning == CONTEXT_AS_TEXT else processor
 
 

@@ -16,6 +16,7 @@ from contextual_bert.data import SequenceDataset, TextTable
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_texts, placed
+from contextual_bert.inference.elmo import elmo_config
 from contextual_bert.models import IGNORED_LABEL
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
@@ -84,6 +85,11 @@ class TextData(PreparedData):
             max_length=task.kept_length,
             truncation=cast(Any, task.truncation),
         )
+
+    @cached_property
+    def elmo_settings(self) -> dict[str, Any]:
+        """Return the settings of the language model that is read beside the words, which the recipe names."""
+        return elmo_config(str(self.recipe.text_task.elmo)).own_settings
 
     @property
     def vocab_size(self) -> int:

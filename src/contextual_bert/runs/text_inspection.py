@@ -49,6 +49,8 @@ _LEARNED = {
     "text_to_text": "--target: it is written from the text (encoder-decoder)",
     "next_sentence": "--objective next_sentence: hidden words are learned, and which sentence follows",
     "causal_text": "--objective causal: each word is learned from those before it (left-to-right language model)",
+    "bidirectional_text": "--objective bidirectional: each word is learned from those before it, and from those behind "
+    "it (ELMo)",
 }
 
 

@@ -5,7 +5,7 @@ hold nothing of single persons (docs/decisions/024-values-of-single-customers.md
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -45,7 +45,8 @@ from contextual_bert.runs.run_schema import check_brought, customers_in
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.training.recipe import Recipe
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+BERT_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+SPECIAL_TOKENS = tuple(BERT_TOKENS.values())
 MOST_TOKENS = 512  # of a text, as BERT reads
 MOST_WORDS = 50_000
 _MANY_UNKNOWN, _ALL_UNKNOWN = 0.1, 0.95  # of the tokens of a part
@@ -64,14 +65,18 @@ NO_MASKED_LM_HEAD = Message(
 )
 
 
-def split_words(text: str) -> list[str]:
-    """Return the words of a text: small letters, accents kept, each punctuation mark a word of its own.
+def split_words(text: str, *, is_cased: bool = False) -> list[str]:
+    """Return the words of a text: accents kept, each punctuation mark a word of its own.
+
+    Args:
+        text: any.
+        is_cased: keep capitals.
 
     Example:
         >>> split_words("Sehr schön, gern!")
         ['sehr', 'schön', ',', 'gern', '!']
     """
-    normalizer, splitter = _preparation()
+    normalizer, splitter = _preparation(is_cased=is_cased)
     return [word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
 
 
@@ -116,23 +121,32 @@ def customers_of_words(rows: Sequence[set[str]], customers: NDArray[np.int64] | 
     return Counter(word for words in rows for word in words)
 
 
-def word_tokenizer(words: Sequence[str], *, max_length: int = MOST_TOKENS) -> PreTrainedTokenizerFast:
-    """Return a tokenizer whose tokens are whole words; each other word is [UNK].
+def word_tokenizer(
+    words: Sequence[str],
+    *,
+    max_length: int = MOST_TOKENS,
+    roles: Mapping[str, str] = BERT_TOKENS,
+    is_cased: bool = False,
+) -> PreTrainedTokenizerFast:
+    """Return a tokenizer whose tokens are whole words; each other word is the unknown one.
 
     Args:
         words: as ``split_words`` spells them, each once.
-        max_length: tokens of a text, [CLS] and [SEP] included.
+        max_length: tokens of a text, its start and end included.
+        roles: what stands for "pad", "unk", "cls", "sep"; each name has one id, in their order, before the words.
+        is_cased: keep capitals.
 
     Example:
         >>> tokenizer = word_tokenizer(["red", "coat"])
         >>> tokenizer.convert_ids_to_tokens(tokenizer("A red COAT").input_ids)
         ['[CLS]', '[UNK]', 'red', 'coat', '[SEP]']
     """
-    ids = {word: number for number, word in enumerate((*SPECIAL_TOKENS, *words))}
-    backend: Any = Tokenizer(WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD))
-    backend.normalizer, backend.pre_tokenizer = _preparation()
-    backend.post_processor = BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
-    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL_TOKENS}
+    ids = {word: number for number, word in enumerate((*dict.fromkeys(roles.values()), *words))}
+    first, last, unknown = roles["cls"], roles["sep"], roles["unk"]
+    backend: Any = Tokenizer(WordPiece(ids, unk_token=unknown, max_input_chars_per_word=LONGEST_WORD))
+    backend.normalizer, backend.pre_tokenizer = _preparation(is_cased=is_cased)
+    backend.post_processor = BertProcessing((last, ids[last]), (first, ids[first]))
+    names = {f"{role}_token": name for role, name in roles.items()}
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=max_length, **names)
 
 
@@ -163,10 +177,10 @@ def _text(cell: str | Sequence[str | None]) -> str:
 
 
 @cache
-def _preparation() -> tuple[Any, Any]:
+def _preparation(*, is_cased: bool) -> tuple[Any, Any]:
     """Return how a text is normalised and how it is cut into words."""
     # Letters keep their accents: "schon" and "schön" are two words.
-    return Normalizers([NFC(), BertNormalizer(lowercase=True, strip_accents=False)]), BertPreTokenizer()
+    return Normalizers([NFC(), BertNormalizer(lowercase=not is_cased, strip_accents=False)]), BertPreTokenizer()
 
 
 def checkpoint_method(checkpoint: str | None) -> str | None:
@@ -351,7 +365,9 @@ def word_lines(ready: TextData) -> list[str]:
     has_customers = customers_in(ready.recipe, ready.examples.table, ready.split) is not None
     owners = counted(fewest, "customer" if has_customers else "text")
     lines = [f"no checkpoint: the tokens are {counted(num_words, 'word')}, each of at least {owners}"]
-    lines += [f"{part}: {share:.1%} of the words are others, and read as [UNK]" for part, share in shares.items()]
+    has_elmo = ready.recipe.text_task.elmo is not None
+    read = "[UNK]; where ELMo's vectors are read, by their characters, too" if has_elmo else "[UNK]"
+    lines += [f"{part}: {share:.1%} of the words are others, and read as {read}" for part, share in shares.items()]
     if not num_words:
         lines.append(
             Message(

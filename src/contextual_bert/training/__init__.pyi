@@ -24,6 +24,7 @@ from .task_settings import TaskSettings
 from .tasks import (
     TASK_SETTINGS,
     AnyTextTask,
+    BidirectionalText,
     CausalText,
     Classification,
     LabelTask,
@@ -40,6 +41,7 @@ __all__ = [
     "TASK_SETTINGS",
     "AnyTextTask",
     "Bars",
+    "BidirectionalText",
     "CausalText",
     "Classification",
     "ContextualBertTrainer",

@@ -11,7 +11,7 @@ from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.truncation import Truncation
 from contextual_bert.options import TEXTS, Option
-from contextual_bert.training.task_settings import NEW_FIELDS
+from contextual_bert.training.task_settings import NEW_FIELDS, WORD_FIELDS
 from contextual_bert.training.text_task import TextTask, TruncationField
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
@@ -20,17 +20,18 @@ VocabSizeField = Annotated[
     int | None,
     Option(
         "With --objective causal or --target, and no --checkpoint: tokens of the tokenizer that is trained on the "
-        "texts (default 8000). 257: each byte is one.",
+        "texts (default 8000). 257: each byte is one. With --objective bidirectional: words that are predicted.",
         TEXTS,
         minimum=257,
         has_default=False,
     ),
 ]
 ObjectiveField = Annotated[
-    Literal["masked", "causal", "next_sentence"],
+    Literal["masked", "causal", "next_sentence", "bidirectional"],
     Option(
-        "With --text and no --label: learn hidden words; each word from those before it, to write texts; or hidden "
-        "words and which sentence follows, of texts with a sentence a line (default masked).",
+        "With --text and no --label: learn hidden words; each word from those before it, to write texts; hidden "
+        "words and which sentence follows, of texts with a sentence a line; or each word from those before it and from "
+        "those behind it, for --elmo (default masked).",
         TEXTS,
         has_default=False,
         is_of_data=True,
@@ -48,6 +49,7 @@ class LanguageModelling(TextTask):
 
     example_arguments: ClassVar[str] = ""
     label: ClassVar[None] = None
+    elmo: ClassVar[None] = None
     pair: ClassVar[None] = None
     question: ClassVar[None] = None
     answer: ClassVar[None] = None
@@ -263,6 +265,75 @@ class CausalText(LanguageModelling):
     def purpose(self) -> str:
         """Return what a finished model does, in words."""
         return "writes texts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BidirectionalText(LanguageModelling):
+    """Learn each word of a text from those before it, and from those behind it: the language model of ELMo.
+
+    Words are whole, and read by their characters. All weights are new, and no context is read.
+
+    Args:
+        text: column of texts, or of lists of words.
+        max_length: words of a window, its start and its end included; longer texts are read in several.
+        objective: "bidirectional".
+        vocab_size: words that are predicted, reserved ones included; all others are one. None: ``DEFAULT_VOCAB_SIZE``.
+
+    Raises:
+        ConfigurationError: another objective; a checkpoint.
+
+    Reference:
+        Peters et al. (2018), "Deep Contextualized Word Representations", section 3.1.
+
+    Example:
+        >>> BidirectionalText(text="speech").kind
+        'bidirectional_text'
+    """
+
+    noun: ClassVar[str] = "words from both sides"
+    command: ClassVar[str] = "train ... --elmo"
+    imported: ClassVar[str] = "BidirectionalLM"
+    needs_checkpoint: ClassVar[bool] = False
+    reads_context: ClassVar[bool] = False
+    reads_characters: ClassVar[bool] = True
+    baselines: ClassVar[Collection[str]] = ()
+    kind: str = field(default="bidirectional_text", init=False)
+    truncation: ClassVar[Truncation] = "head"
+    objective: ObjectiveField = "bidirectional"
+    vocab_size: VocabSizeField = None
+
+    def __post_init__(self) -> None:
+        if self.checkpoint is not None:
+            raise ConfigurationError(
+                Message("is not allowed with {objective}: all weights are new", objective="bidirectional"),
+                setting="checkpoint",
+                value=self.checkpoint,
+                fix="Leave it out.",
+            )
+        super().__post_init__()
+        check_objective(self.objective, "bidirectional", instead="MaskedText, CausalText or NextSentence")
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Return the fields of ``BidirectionalLMConfig`` but the vocabulary."""
+        return (*WORD_FIELDS, "dropout", "hidden_size", "num_hidden_layers")
+
+    @property
+    def purpose(self) -> str:
+        """Return what a finished model does, in words."""
+        return "each word of a text gets vectors from those before it and from those behind it"
+
+    def example_code(self, *, has_context: bool) -> str:
+        """Return Python code that loads a finished model and reads words."""
+        return "\n".join(
+            [
+                "from contextual_bert.models.word_characters import encode_words",
+                "",
+                'model = BidirectionalLM.from_pretrained("path/to/this/folder").eval()',
+                'words = encode_words([["...", "..."]], vocabulary=model.config.vocabulary)',
+                "layers = model(**words).hidden_states",
+            ]
+        )
 
 
 def check_vocab_size(vocab_size: int | None, checkpoint: str | None) -> None:

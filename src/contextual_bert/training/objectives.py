@@ -48,6 +48,7 @@ from contextual_bert.models import (
     rank_labels,
     span_logits,
 )
+from contextual_bert.models.bidirectional_lm import asked_both_ways
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.epochs import ChangesByEpoch
 from contextual_bert.training.param_groups import thresholds_of
@@ -304,6 +305,18 @@ class CausalObjective(Objective):
     def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
         """Leave out the first token of each window, which follows none, and what is padded."""
         return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL)
+
+
+class BothWaysObjective(CausalObjective):
+    """Predict each word of a text from those before it, and from those behind it.
+
+    Args:
+        dataset: windows of texts, see ``in_marked_windows``; None: nothing is trained.
+    """
+
+    def scored(self, model: Any, inputs: dict[str, Any]) -> tuple[Iterable[Tensor], Tensor]:
+        """Return the columns of the ranks of all words, in each direction, and which these are."""
+        return model.score_words(**inputs), asked_both_ways(inputs["labels"], inputs["attention_mask"])
 
 
 class TargetObjective(CausalObjective):

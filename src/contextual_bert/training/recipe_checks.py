@@ -130,6 +130,9 @@ def _check_preset(recipe: Recipe) -> None:
 def check_conditioning(name: str, *, task: TaskSettings) -> None:
     """Raise UnknownNameError unless ``name`` is a method, or a baseline for such a task.
 
+    Raises:
+        ConfigurationError: a method with a context, where nothing reads one.
+
     Example:
         >>> from contextual_bert.training import SetCompletion
         >>> check_conditioning("global_state", task=SetCompletion(items="items"))
@@ -140,6 +143,13 @@ def check_conditioning(name: str, *, task: TaskSettings) -> None:
         problem = of_others if name in BASELINES else "is unknown"
         allowed = did_you_mean(str(name), known)
         raise UnknownNameError(problem, place=SettingPlace("conditioning"), value=name, allowed=allowed)
+    if not task.reads_context and name != "none":
+        raise ConfigurationError(
+            f"reads a context, and no model of {task.noun} does",
+            setting="conditioning",
+            value=name,
+            fix=Message("Give {conditioning}.", conditioning="none"),
+        )
 
 
 def _check_best_epoch(recipe: Recipe) -> None:

@@ -45,6 +45,7 @@ class TextToText(TextTask):
     kind: str = field(default="text_to_text", init=False)
     truncation: ClassVar[Truncation] = "head"
     label: ClassVar[None] = None
+    elmo: ClassVar[None] = None
     pair: ClassVar[None] = None
     phrases: ClassVar[None] = None
     question: ClassVar[None] = None

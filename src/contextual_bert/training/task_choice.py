@@ -9,6 +9,7 @@ from contextual_bert.training.tasks import (
     TASK_SETTINGS,
     TEXT_TASKS,
     AnyTextTask,
+    BidirectionalText,
     CausalText,
     Classification,
     MaskedText,
@@ -22,6 +23,7 @@ OBJECTIVES: Mapping[str, type[AnyTextTask]] = {
     "masked": MaskedText,
     "causal": CausalText,
     "next_sentence": NextSentence,
+    "bidirectional": BidirectionalText,
 }
 
 
@@ -135,6 +137,13 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             setting="pair",
             value=foreign[name],
             fix=Message("Name the column with {label}.", label=...),
+        )
+    if name == "elmo":
+        raise ConfigurationError(
+            "is read by what learns labels, and none is named",
+            setting="elmo",
+            value=foreign["elmo"],
+            fix=Message("Name their column with {label}, or leave it out.", label=...),
         )
     learned = next((field for field in ("answer", "target", "label") if given.get(field) is not None), "objective")
     value = given.get(learned) or "masked"

@@ -26,6 +26,7 @@ SET_FIELDS = (
     "tie_word_embeddings",
 )
 TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
+WORD_FIELDS = ("character_size", "filters", "max_characters", "num_highways")  # of a model of whole words alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class TaskSettings:
         noun: what is learned, in words.
         has_items: True if the rows are sets of items; False if they are texts.
         needs_checkpoint: True if no model can be made without one; a few baselines can.
+        reads_context: False where no method but "none" can be had, for no model of this reads a context.
+        reads_characters: True where each model reads the characters of words.
         baselines: names of the baselines that learn this.
         hub_tag: name of the task on the Hub.
         command: the command that asks a finished run.
@@ -47,6 +50,8 @@ class TaskSettings:
     noun: ClassVar[str]
     has_items: ClassVar[bool]
     needs_checkpoint: ClassVar[bool] = False
+    reads_context: ClassVar[bool] = True
+    reads_characters: ClassVar[bool] = False
     baselines: ClassVar[Collection[str]] = ()
     hub_tag: ClassVar[str] = "fill-mask"
     command: ClassVar[str]

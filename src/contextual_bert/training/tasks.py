@@ -14,7 +14,7 @@ from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.truncation import SEGMENT_FIELDS, Truncation
 from contextual_bert.options import MAIN, TEXTS, Option
 from contextual_bert.training.label_order import checked_order
-from contextual_bert.training.language_modelling import CausalText, MaskedText, NextSentence
+from contextual_bert.training.language_modelling import BidirectionalText, CausalText, MaskedText, NextSentence
 from contextual_bert.training.set_completion import SetCompletion
 from contextual_bert.training.target_texts import TextToText
 from contextual_bert.training.task_settings import (
@@ -34,6 +34,8 @@ class LabelTask(TextTask):
     Args:
         label: column to learn.
         truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        elmo: folder of a language model in both directions, whose vectors recurrent baselines read beside the
+            embeddings of their words; a finished run has its weights. None: they read their own embeddings alone.
     """
 
     command: ClassVar[str] = "predict"
@@ -50,6 +52,17 @@ class LabelTask(TextTask):
         ),
     ]
     truncation: TruncationField = "head"
+    elmo: Annotated[
+        str | None,
+        Option(
+            "With --label and bilstm, bilstm_crf, bigru or rnn: run of --objective bidirectional, whose vectors, mixed "
+            "with learned weights, are read beside the words (ELMo). It stays as it is and is saved within the run.",
+            TEXTS,
+            metavar="RUN",
+            form="path",
+            names="language model",
+        ),
+    ] = None
 
     @property
     def code_columns(self) -> tuple[str, ...]:
@@ -91,7 +104,7 @@ class Classification(LabelTask):
     Args:
         text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
         label: column to learn: names or whole numbers of classes.
-        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        truncation, elmo: as for ``LabelTask``.
         pair: column of second texts.
         is_ordinal: the labels are grades of one scale: numbers, or the words of ``order``.
         order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
@@ -164,6 +177,13 @@ class Classification(LabelTask):
                 value=self.truncation,
                 fix=Message("Give {truncation}.", truncation="head"),
             )
+        if self.pair is not None and self.elmo is not None:
+            raise ConfigurationError(
+                Message("reads single texts, and {pair} names second ones", pair=self.pair),
+                setting="elmo",
+                value=self.elmo,
+                fix="Leave one of them out.",
+            )
         if self.pair is not None and self.long_documents:
             raise ConfigurationError(
                 Message("is for single texts, and {pair} names second ones", pair=self.pair),
@@ -221,7 +241,7 @@ class Tagging(LabelTask):
         text: column of lists of words.
         checkpoint, max_length, is_from_scratch: as for all tasks on texts.
         label: column of lists of tags, one a word.
-        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        truncation, elmo: as for ``LabelTask``.
 
     Example:
         >>> Tagging(text="tokens", label="tags", checkpoint="bert-base-cased").columns
@@ -265,6 +285,7 @@ class QuestionAnswering(TextTask):
     imported: ClassVar[str] = "QuestionAnsweringPipeline"
     kind: str = field(default="question_answering", init=False)
     label: ClassVar[None] = None
+    elmo: ClassVar[None] = None
     pair: ClassVar[None] = None
     target: ClassVar[None] = None
     truncation: ClassVar[Truncation] = "head"
@@ -323,7 +344,16 @@ class QuestionAnswering(TextTask):
         return pipeline_code(self, '"question": "...", "text": "..."', has_context=has_context)
 
 
-AnyTextTask = Classification | Tagging | QuestionAnswering | MaskedText | NextSentence | CausalText | TextToText
+AnyTextTask = (
+    Classification
+    | Tagging
+    | QuestionAnswering
+    | MaskedText
+    | NextSentence
+    | CausalText
+    | BidirectionalText
+    | TextToText
+)
 TEXT_TASKS: tuple[type[AnyTextTask], ...] = (
     Classification,
     Tagging,
@@ -331,6 +361,7 @@ TEXT_TASKS: tuple[type[AnyTextTask], ...] = (
     MaskedText,
     NextSentence,
     CausalText,
+    BidirectionalText,
     TextToText,
 )
 # Kind -> its class, as recipe.json names it. ``register_task`` of contextual_bert.runs adds one.
@@ -342,5 +373,6 @@ TASK_SETTINGS: dict[str, type[TaskSettings]] = {
     "masked_text": MaskedText,
     "next_sentence": NextSentence,
     "causal_text": CausalText,
+    "bidirectional_text": BidirectionalText,
     "text_to_text": TextToText,
 }

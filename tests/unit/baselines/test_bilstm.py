@@ -1,9 +1,11 @@
 """The recurrent baselines: states against an LSTM without packing, the maximum over them, and chains of labels."""
 
+from typing import Any
+
 import pytest
 import torch
 
-from contextual_bert.baselines import BiLSTM, BiLSTMTagger
+from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LastStateRNN, TextCNN
 from contextual_bert.errors import ConfigurationError
 
 TEXTS = ([3, 4, 5, 6], [7, 8], [9])
@@ -94,21 +96,43 @@ def test_what_cannot_be_chosen_or_chained() -> None:
         BiLSTMTagger(12, num_labels=1, hidden_size=4).predict(INPUTS)
 
 
-class Doubled(torch.nn.Module):
-    """Features that say which ids they were given, and which of them are real."""
+class Spelt(torch.nn.Module):
+    """Vectors that say which characters they were given, and which tokens are real."""
 
-    def forward(self, input_ids: torch.Tensor, is_real: torch.Tensor) -> torch.Tensor:
-        return torch.stack([input_ids.float(), is_real.float()], dim=2) * is_real.unsqueeze(2)
+    def forward(self, characters: torch.Tensor, is_real: torch.Tensor) -> torch.Tensor:
+        return torch.stack([characters[..., 0].float(), is_real.float()], dim=2) * is_real.unsqueeze(2)
 
 
-def test_a_tagger_reads_features_beside_its_embeddings() -> None:
+def test_a_tagger_reads_vectors_beside_its_embeddings() -> None:
     torch.manual_seed(0)
     tagger = BiLSTMTagger(12, num_labels=3, hidden_size=4).eval()
-    tagger.states.add_features(Doubled(), size=2)
+    tagger.read_beside(Spelt(), size=2)
     mask = INPUTS > 1
-    logits = tagger(INPUTS, mask)["logits"]
+    logits = tagger(INPUTS, mask, characters=INPUTS.unsqueeze(2))["logits"]
     for row, text in enumerate(TEXTS):
         ids = torch.tensor([text])
         beside = torch.stack([ids.float(), torch.ones_like(ids).float()], dim=2)
         states, _ = tagger.states.recurrence(torch.cat([tagger.states.embeddings(ids), beside], dim=2))
         torch.testing.assert_close(logits[row, mask[row]], tagger.head.output(states[0]))
+
+
+@pytest.mark.parametrize("kind", [BiLSTM, LastStateRNN])
+def test_a_reader_of_texts_passes_over_the_vectors_of_what_it_does_not_read(kind: Any) -> None:
+    torch.manual_seed(0)
+    model = kind(12, num_labels=3, hidden_size=4, reserved_ids=[0, 1, 5]).eval()
+    model.read_beside(Spelt(), size=2)
+    vectors = torch.rand(*INPUTS.shape, 3)
+    logits = model(INPUTS, INPUTS > 1, characters=vectors)["logits"]
+    vectors[INPUTS == 5] += 1
+    assert torch.equal(model(INPUTS, INPUTS > 1, characters=vectors)["logits"], logits)
+    vectors[INPUTS[0, 1] == INPUTS] += 1
+    assert not torch.equal(model(INPUTS, INPUTS > 1, characters=vectors)["logits"], logits)
+
+
+def test_vectors_that_are_missing_or_cannot_be_read_are_named() -> None:
+    tagger = BiLSTMTagger(12, num_labels=3, hidden_size=4)
+    tagger.read_beside(Spelt(), size=2)
+    with pytest.raises(ConfigurationError, match="characters of words"):
+        tagger(INPUTS)
+    with pytest.raises(ConfigurationError, match="TextCNN reads no vectors"):
+        TextCNN(12, num_labels=3).read_beside(Spelt(), size=2)

@@ -14,7 +14,9 @@ from contextual_bert.models.bidirectional_lm import (
     CharacterCNN,
     ElmoFeatures,
     LayerMixture,
+    asked_both_ways,
 )
+from contextual_bert.models.masked_lm import IGNORED_LABEL
 from contextual_bert.models.word_characters import encode_words, most_frequent_words
 
 TEXTS = [["a", "red", "hat", "and", "a", "coat"], ["a", "hat"], ["café", "x" * 80, "coat"]]
@@ -146,6 +148,9 @@ def test_words_are_spelt_in_bytes_and_cut_and_rare_ones_are_unknown() -> None:
         ({"filters": [[0, 3]]}, "filters"),
         ({"num_hidden_layers": 0}, "num_hidden_layers"),
         ({"num_highways": -1}, "num_highways"),
+        ({"max_characters": 2}, "max_characters"),
+        ({"hidden_size": "6"}, "Give a whole number, 1 or more"),
+        ({"dropout": 1.0}, "dropout"),
     ],
 )
 def test_sizes_that_cannot_be_are_named(settings: dict[str, Any], said: str) -> None:
@@ -175,29 +180,53 @@ def test_what_cannot_be_read_is_named() -> None:
         LayerMixture(2)([torch.zeros(1, 1, 1)] * 3)
 
 
-def features_of(words: list[str]) -> ElmoFeatures:
-    features = ElmoFeatures(language_model(dropout=0.5), words, num_characters=12)
+def test_each_word_is_scored_from_both_sides() -> None:
+    model, batch = language_model(), encoded(TEXTS)
+    found = model.score_words(**batch)
+    states = model(**batch).hidden_states[-1]
+    expected = []
+    for row, words in enumerate(TEXTS):
+        labels, end = batch["labels"][row].tolist(), len(words) + 1
+        forward, backward = states[row].chunk(2, dim=1)
+        expected += [
+            model.softmax.log_prob(forward[place - 1 : place])[0, labels[place]] for place in range(1, end + 1)
+        ]
+        expected += [model.softmax.log_prob(backward[place + 1 : place + 2])[0, labels[place]] for place in range(end)]
+    torch.testing.assert_close(found.log_probability, torch.stack(expected), rtol=1e-5, atol=1e-6)
+    asked = asked_both_ways(batch["labels"], batch["attention_mask"])
+    assert (asked != IGNORED_LABEL).sum() == len(expected)
+    torch.testing.assert_close(-found.log_probability.mean(), model(**batch).loss, rtol=1e-5, atol=1e-6)
+
+
+def features_of() -> ElmoFeatures:
+    features = ElmoFeatures(language_model(dropout=0.5))
     torch.nn.init.normal_(features.mixture.weights)
     return features
 
 
 def test_features_are_the_mixture_of_the_layers_of_each_word() -> None:
-    words = ["coat", "café", "a", "x" * 80, "hat"]
-    features = features_of(words).train()  # dropout of the language model stays off
-    texts = [["a", "hat", "café"], ["x" * 80]]
-    numbers = torch.tensor([[words.index(word) for word in texts[0]], [3, 1, 1]])  # what pads is passed over
-    is_real = torch.tensor([[True, True, True], [True, False, False]])
-    found = features(numbers, is_real)
-    for row, text in enumerate(texts):
+    features = features_of().train()  # dropout of the language model stays off
+    batch = encoded(TEXTS)
+    is_real = batch["attention_mask"].bool()
+    found = features(batch["characters"], is_real)
+    for row, text in enumerate(TEXTS):
         states = features.model(**{name: encoded([text])[name] for name in ("characters", "attention_mask")})
-        expected = features.mixture(states.hidden_states)[0, 1:-1]
-        torch.testing.assert_close(found[row, : len(text)], expected)
-    assert not found[1, 1:].any()
-    assert found.shape == (2, 3, features.size)
+        torch.testing.assert_close(found[row, : len(text) + 2], features.mixture(states.hidden_states)[0])
+    assert not found[~is_real].any()
+    assert found.shape == (*is_real.shape, features.size)
+
+
+def test_the_pieces_of_a_word_have_its_vector() -> None:
+    features, batch = features_of(), encoded([["a", "hat"]])
+    characters = batch["characters"][:, [0, 1, 2, 2, 2, 3]]
+    characters[:, 3:5] = 0
+    is_real = torch.ones(1, 6, dtype=torch.bool)
+    whole = features(batch["characters"], is_real[:, :4])
+    torch.testing.assert_close(features(characters, is_real), whole[:, [0, 1, 2, 2, 2, 3]])
 
 
 def test_of_features_the_mixture_alone_is_learned() -> None:
-    features = features_of(["a", "hat"])
-    features(torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)).sum().backward()
+    features, batch = features_of(), encoded([["a", "hat"]])
+    features(batch["characters"], batch["attention_mask"].bool()).sum().backward()
     learned = {name for name, weight in features.named_parameters() if weight.grad is not None}
     assert learned == {"mixture.weights", "mixture.scale"}

@@ -164,7 +164,8 @@ def encode_texts(
 
     Args:
         table: the rows: pyarrow, pandas, polars or `datasets`, as ``read_table`` takes them.
-        processor: for text; its schema says which columns are the context.
+        processor: for text; its schema says which columns are the context, and with ``max_characters`` batches have the
+            characters of each token's word.
         text: name of the column of texts; a column of lists of words where ``label`` is one of lists of tags.
         pair: name of a column of second texts.
         label: name of the column to learn: names or whole numbers of classes, fractional numbers, lists of tags, or,
@@ -200,7 +201,7 @@ def encode_texts(
         check_count("max_length", max_length)
     limit = token_limit(tokenizer, None if max_length is None else int(np.max(max_length, initial=1)))
     limits = limit if max_length is None else max_length
-    layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limits, truncation=kept)
+    layout = _laid_out(table, processor, text=text, pair=pair, limit=limits, truncation=kept)
     word_starts = layout.word_starts()
     if isinstance(labels, str) or len(set(labels or ())) < len(labels or ()):
         raise ConfigurationError(
@@ -248,6 +249,8 @@ def encoded_layout(
         token_type_ids=torch.from_numpy(halves) if halves is not None else None,
         pad_id=tokenizer.pad_token_id,
     )
+    if processor.max_characters is not None:
+        dataset = dataset.with_spelling(layout.spelt(processor.max_characters))
     num_unread = 0
     if word_starts is not None:
         num_unread = layout.num_words - int((word_starts != NO_START).sum())
@@ -267,13 +270,14 @@ def encoded_layout(
 
 def _laid_out(
     table: pa.Table,
-    tokenizer: Any,
+    processor: ContextualBertProcessor,
     *,
     text: str,
     pair: str | None,
     limit: int | NDArray[np.int64],
     truncation: Truncation,
 ) -> Layout:
+    tokenizer: Any = processor.tokenizer
     separators = num_separators(tokenizer)
     room, least = limit - num_special(separators if pair is not None else 0), 1 if pair is None else 2
     if np.min(room, initial=least) < least:
@@ -287,7 +291,8 @@ def _laid_out(
         raise ConfigurationError(
             "Pairs are two columns of text, cut at their ends", fix="Give no words and no 'head_tail'."
         )
-    first = tokenized_words(column, tokenizer, text) if has_words else tokenized_texts(column, tokenizer, text)
+    is_spelt = processor.max_characters is not None
+    first = (tokenized_words if has_words else tokenized_texts)(column, tokenizer, text, is_spelt=is_spelt)
     second = tokenized_texts(checked_column(table, pair, complete=True), tokenizer, pair) if pair is not None else None
     return Layout(first, second, room=room, separators=separators, truncation=truncation)
 

@@ -3,26 +3,31 @@
 It knows the tokenizer, of the model how much it reads, no label and no context.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.data.checked_columns import text_column
 from contextual_bert.data.ragged import in_second_half, offsets_of, places_of
+from contextual_bert.data.spelt_tokens import SpeltTokens
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.models.tokenization import with_space
 from contextual_bert.models.truncation import Truncation
+from contextual_bert.models.word_characters import spelt_marks, spelt_words
 
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
 NO_START = -1
@@ -31,18 +36,32 @@ _SLICE = 10_000  # texts whose tokens a tokenizer holds as objects of its own at
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Token ids of all texts, flat; for words also which word each token is of, counted over all texts, and for texts
-    with phrases which phrase, -1 of none."""
+    """Token ids of all texts, flat; for words also which word each token is of, counted over all texts, for texts with
+    phrases which phrase, -1 of none, and for texts that are spelt the spelling of each token's word."""
 
     values: NDArray[np.int64]
     offsets: NDArray[np.int64]
     word_of: NDArray[np.int64] | None = None
     phrase_of: NDArray[np.int64] | None = None
+    spelt: "Spellings | None" = None
 
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of tokens of each text."""
         return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Spellings:
+    """The words of texts as they are written, and which of them each token is of.
+
+    Args:
+        numbers: (tokens,), 1 for the first of ``words``; 0 where a token goes on the word of the one before it.
+        words: each once.
+    """
+
+    numbers: NDArray[np.int64]
+    words: tuple[str, ...]
 
 
 class Layout:
@@ -111,6 +130,23 @@ class Layout:
             return None
         return self.spread(np.where(np.diff(words, prepend=-1) > 0, words, NO_START), around=NO_START)
 
+    def spelt(self, max_characters: int) -> SpeltTokens | None:
+        """Return the characters of each token's word, of the start for [CLS] and of the end for [SEP].
+
+        Args:
+            max_characters: as for ``spelt_words``.
+
+        Returns:
+            None where texts are not spelt.
+        """
+        spelt = self.first.spelt
+        if spelt is None:
+            return None
+        words = [spelt_marks(max_characters), spelt_words(spelt.words, max_characters=max_characters)]
+        numbers = self.spread(spelt.numbers + 2 * (spelt.numbers > 0), around=2)
+        numbers[self.offsets[:-1]] = 1
+        return SpeltTokens(torch.from_numpy(numbers), functional.pad(torch.cat(words), (0, 0, 1, 0)).short())
+
     @property
     def num_words(self) -> int:
         """Return the number of words of all texts, those behind the cut too; 0 of whole texts."""
@@ -175,21 +211,48 @@ def token_limit(tokenizer: Any, max_length: int | None) -> int:
     return int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
 
 
-def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
+def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str, *, is_spelt: bool = False) -> Tokens:
     """The tokens of a column of text.
+
+    Args:
+        column: the texts.
+        tokenizer: of any family.
+        name: of the column.
+        is_spelt: say the spelling of each token's word.
 
     Raises:
         DataError: it is of another type.
     """
     column = text_column(column, name)
     wanted = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
+    wanted["return_offsets_mapping"] = is_spelt
     values, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    known, numbers = dict[str, int](), list[int]()
     for start in range(0, len(column), _SLICE):
         texts = column.slice(start, _SLICE).to_pylist()
-        rows: list[list[int]] = tokenizer(texts, verbose=False, **wanted)["input_ids"]  # a long text is cut later
+        found = tokenizer(texts, verbose=False, **wanted)  # a long text is cut later
+        rows: list[list[int]] = found["input_ids"]
         sizes.append(np.array([len(row) for row in rows], dtype=np.int64))
         values.append(np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(sizes[-1].sum())))
-    return Tokens(np.concatenate(values), offsets_of(np.concatenate(sizes)))
+        for row, text in enumerate(texts if is_spelt else ()):
+            numbers += _numbers_of_words(text, found.word_ids(row), found["offset_mapping"][row], known)
+    spelt = Spellings(np.array(numbers, dtype=np.int64), tuple(known)) if is_spelt else None
+    return Tokens(np.concatenate(values), offsets_of(np.concatenate(sizes)), spelt=spelt)
+
+
+def _numbers_of_words(
+    text: str, words: Sequence[int | None], places: Sequence[tuple[int, int]], known: dict[str, int]
+) -> list[int]:
+    """Return the spelling of each token's word, 0 for the further tokens of a word; ``known`` gets what it lacks."""
+    ends = dict(zip(words, (end for _, end in places), strict=True))  # the last token's
+    numbers: list[int] = []
+    for place, (word, (start, end)) in enumerate(zip(words, places, strict=True)):
+        if place and word is not None and word == words[place - 1]:
+            numbers.append(0)
+            continue
+        written = text[start : ends[word] if word is not None else end].strip()
+        numbers.append(known.setdefault(normalize("NFC", written), len(known) + 1))
+    return numbers
 
 
 def check_whole(values: pa.ChunkedArray, sizes: NDArray[np.int64], *, what: str, column: str) -> None:
@@ -213,22 +276,60 @@ def check_whole(values: pa.ChunkedArray, sizes: NDArray[np.int64], *, what: str,
         )
 
 
-def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
+def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str, *, is_spelt: bool = False) -> Tokens:
     """The tokens of a column of lists of words.
+
+    Args:
+        column: the lists.
+        tokenizer: of any family.
+        name: of the column.
+        is_spelt: say the spelling of each token's word.
 
     Raises:
         DataError: a word is missing or no text.
     """
-    words, num_words = pc.list_flatten(column), pc.list_value_length(column).to_numpy().astype(np.int64)
-    if not is_text(words.type):
-        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of lists of words.")
-    check_whole(words, num_words, what="word", column=name)
+    words, num_words = listed_words(column, name)
     pieces = tokenized_texts(with_space(words, tokenizer), tokenizer, name)
     is_lost = pieces.sizes == 0  # a word of which the tokenizer leaves nothing keeps its place
     values = np.insert(pieces.values, pieces.offsets[:-1][is_lost], tokenizer.unk_token_id)
     sizes = np.where(is_lost, 1, pieces.sizes)
     word_of = np.repeat(np.arange(len(sizes)), sizes)
-    return Tokens(values, offsets_of(sizes)[offsets_of(num_words)], word_of)
+    spelt = spelt_lists(words, sizes) if is_spelt else None
+    return Tokens(values, offsets_of(sizes)[offsets_of(num_words)], word_of, spelt=spelt)
+
+
+def listed_words(column: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
+    """Return the words of a column of lists, one after the other, and how many each list has.
+
+    Args:
+        column: the lists.
+        name: of the column.
+
+    Raises:
+        DataError: a word is missing or no text.
+    """
+    words, sizes = pc.list_flatten(column), pc.list_value_length(column).to_numpy().astype(np.int64)
+    if not is_text(words.type):
+        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of lists of words.")
+    check_whole(words, sizes, what="word", column=name)
+    return words, sizes
+
+
+def spelt_lists(words: pa.ChunkedArray, sizes: NDArray[np.int64]) -> Spellings:
+    """Return the spellings of words that are given one by one.
+
+    Args:
+        words: of all texts, one after the other.
+        sizes: the number of tokens of each.
+
+    Example:
+        >>> spelt_lists(pa.chunked_array([["U.S.", "is"]]), np.array([4, 1])).numbers
+        array([1, 0, 0, 0, 2])
+    """
+    written = pc.utf8_normalize(words.cast(pa.string()), form="NFC")  # as tokenizers and language models know it
+    coded = written.combine_chunks().dictionary_encode()
+    numbers = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    return Spellings(np.repeat(numbers, sizes) * (places_of(sizes) == 0), tuple(coded.dictionary.to_pylist()))
 
 
 def _chosen(offsets: NDArray[np.int64], kept: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -129,7 +129,9 @@ class TextPipeline:
         )
         self.max_length = num_readable(model.config, processor.tokenizer)  # of a text, beside no words of a context
         self._labels = LabelColumns(model.config, has_tags=self.has_tags)
-        self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
+        self._tokens = ContextualBertProcessor(
+            ContextFeatureExtractor(), processor.tokenizer, max_characters=processor.max_characters
+        )
 
     @classmethod
     def from_pretrained(
@@ -228,6 +230,7 @@ class TextPipeline:
         column = table.column("text")
         found = self._labelled(encoded, column, batch_size=batch_size, guidance=guidance).to_pylist()
         is_known = encoded.has_known_token(self._tokens.tokenizer)
+        is_known |= encoded.dataset.spelt is not None  # of unknown words it reads the characters
         of_texts = [[] if each else [UNKNOWN_TEXT] for each in is_known.tolist()]
         return [
             self._answer(query, labels, is_cut=is_cut, own_notes=[*of_texts[row], *notes.of(row)])

@@ -12,6 +12,7 @@ from contextual_bert.runs.prepared_data import beside_context, make_split
 from contextual_bert.runs.run_schema import alike_values, customer_warnings, customers_in, schema_of, without_leaks
 from contextual_bert.runs.run_table import RunTable, audit_of, read_data
 from contextual_bert.runs.tasks.base import Task
+from contextual_bert.runs.tasks.bidirectional_text import BidirectionalTextTask
 from contextual_bert.runs.tasks.causal_text import CausalTextTask
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.runs.tasks.masked_text import MaskedTextTask
@@ -35,6 +36,7 @@ TASKS: dict[str, type[Task]] = {
     "masked_text": MaskedTextTask,
     "next_sentence": NextSentenceTask,
     "causal_text": CausalTextTask,
+    "bidirectional_text": BidirectionalTextTask,
     "text_to_text": TextToTextTask,
 }
 

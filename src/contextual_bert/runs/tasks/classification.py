@@ -9,7 +9,8 @@ from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.inference.inspected_queries import InspectedLabel
 from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
 from contextual_bert.models.checkpoint_files import backbone_of, found_config
-from contextual_bert.runs.tasks.text import OWN_TRAINING, LabelModelTask
+from contextual_bert.runs.tasks.labelled_text import LabelModelTask
+from contextual_bert.runs.tasks.text import OWN_TRAINING
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import Classification
 

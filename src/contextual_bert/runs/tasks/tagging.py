@@ -13,7 +13,7 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.inference.inspected_queries import InspectedTags
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForTokenClassification
-from contextual_bert.runs.tasks.text import LabelModelTask
+from contextual_bert.runs.tasks.labelled_text import LabelModelTask
 from contextual_bert.runs.unscored import unscored_words
 from contextual_bert.training.recipe import Recipe
 

@@ -6,9 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
@@ -20,21 +17,19 @@ from contextual_bert.baselines.names import (
     LOGISTIC,
     TEXT_BASELINES,
     WITHOUT_BERT,
-    WITHOUT_TOKENS,
 )
-from contextual_bert.baselines.shares import UNSEEN_LABEL, Observations
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, ShuffledContext, Split, TextTable
 from contextual_bert.data.checked_columns import checked_column, text_column
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message, RunDirectoryError, joined
-from contextual_bert.evaluation import EvaluationSettings, LabelPredictions, Scores
-from contextual_bert.inference import placed, score_labels
+from contextual_bert.evaluation import EvaluationSettings, Scores
+from contextual_bert.inference import placed
+from contextual_bert.inference.elmo import elmo_config
 from contextual_bert.inference.saved import check_weights
 from contextual_bert.inference.saved_files import check_files, holds_baseline
 from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
-    IGNORED_LABEL,
     ContextualBertConfig,
     ContextualBertPreTrainedModel,
     ContextualBertProcessor,
@@ -44,12 +39,11 @@ from contextual_bert.models.pretrained import checkpoint_config
 from contextual_bert.models.warm_start import load_continued
 from contextual_bert.nouns import counted
 from contextual_bert.places import PathPlace
-from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
+from contextual_bert.runs.label_names import label_names
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
-from contextual_bert.runs.registry import check_kind, keeps_weights
-from contextual_bert.runs.run_directory import CHECKPOINT_DIGEST
-from contextual_bert.runs.shifts import counts_of, drift_line
-from contextual_bert.runs.tasks.base import CountedTask, Progress, Task
+from contextual_bert.runs.registry import check_kind, keeps_weights, reads_characters
+from contextual_bert.runs.run_directory import CHECKPOINT_DIGEST, ELMO_DIGEST
+from contextual_bert.runs.tasks.base import Progress, Task
 from contextual_bert.runs.text_baselines import (
     LogisticBaseline,
     baseline_on_texts,
@@ -176,7 +170,10 @@ class TextModelTask(TextData, Task):
         if known is None:
             check_context(recipe, schema)
         processor = known if known is not None else cls.first_processor(recipe, split, examples, schema)
-        processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
+        # Saved with the run, so that it cuts and reads as it was trained.
+        processor.truncation = cast(Any, task.truncation)
+        if task.elmo is not None:
+            processor.max_characters = elmo_config(task.elmo).max_characters
         if task.kept_length is not None:
             processor.tokenizer.model_max_length = task.kept_length  # saved, too
         labels: tuple[str, ...] = ()
@@ -260,10 +257,13 @@ class TextModelTask(TextData, Task):
 
     @property
     def digests(self) -> dict[str, str]:
-        """With that of the checkpoint where it is a folder."""
+        """With that of the checkpoint where it is a folder, and of the language model that is read beside words."""
         found = super().digests
         if self.checkpoint_digest is not None:
             found[CHECKPOINT_DIGEST] = self.checkpoint_digest
+        elmo = self.recipe.text_task.elmo
+        if elmo is not None and (digest := checkpoint_digest(elmo)) is not None:
+            found[ELMO_DIGEST] = digest
         return found
 
     @cached_property
@@ -466,6 +466,8 @@ class TextModelTask(TextData, Task):
         own: SequenceDataset | None = self.datasets.get(part)
         if own is not None and recipe.conditioning == CONTEXT_AS_TEXT:
             own = own.with_context(self._words[part])
+        if own is not None and not reads_characters(recipe):
+            own = own.with_spelling(None)
         return ShuffledContext(own, seed=recipe.seed) if recipe.is_context_shuffled and own is not None else own
 
     def make_trainer(
@@ -528,73 +530,3 @@ class TextModelTask(TextData, Task):
         """Return the fields of the config that name the labels; none without labels."""
         names = dict(enumerate(self.labels))
         return {"id2label": names, "label2id": {name: number for number, name in names.items()}} if names else {}
-
-
-class LabelModelTask(CountedTask, TextModelTask):
-    """A task with a label for each text or word: what is scored, and the shares that are counted."""
-
-    name_of_shares = "label shares"
-    unseen_prior = UNSEEN_LABEL
-
-    @classmethod
-    def known_fields(cls, model: Any, training: TextTable | None) -> dict[str, Any]:
-        """Return the labels of the run."""
-        names = model.config.id2label
-        return {"labels": tuple(names[number] for number in sorted(names))}
-
-    def own_lines(self) -> list[str]:
-        """Return sentences on what was cut, on the labels, and on where the weights start."""
-        task = self.recipe.text_task
-        cut = [joined(f"{part}: ", line) for part in self.texts for line in self.encoding_lines(part)]
-        what = "grades, the lowest first" if task.is_ordinal else "labels"
-        warned = label_warnings(self.examples.table, self.labels, str(task.label), self.split)
-        read = [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
-        words = [] if self.recipe.conditioning in WITHOUT_TOKENS else self.vocabulary_lines()
-        return [*cut, *read, *self.pooling_lines(), *self.head_lines(), *words]
-
-    def learns_as_bert(self, recipe: Recipe) -> bool:
-        """Return whether a run starts from a BERT without labels, and the recipe does not say how fast it learns."""
-        is_baseline = recipe.conditioning in TEXT_BASELINES and recipe.conditioning != CONTEXT_AS_TEXT
-        is_new = is_baseline or recipe.text_task.is_from_scratch
-        return not (is_new or self.goes_on or "learning_rate" in recipe.training)
-
-    def pooling_lines(self) -> list[str]:
-        """Return a sentence on what a label is read from; none where each word has one."""
-        return []
-
-    def drift_lines(self, part: str) -> list[str]:
-        """Return a sentence on the labels whose share differs most between training and a part."""
-        counts = (counts_of(self.texts[each].dataset.labels, len(self.labels)) for each in ("train", part))
-        return drift_line(self.labels.__getitem__, *counts, part=part, what="labels")
-
-    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
-        """Rank the label of each text, or word."""
-        learned = {"names": self.labels, "is_ordinal": self.recipe.text_task.is_ordinal}
-        return score_labels(model, dataset, **learned, **settings)
-
-    def own_segments(self, part: str, scored: Scores, index: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the true label."""
-        predictions = cast(LabelPredictions, scored.predictions)
-        return {"true label": np.array(predictions.names)[predictions.true].tolist()}
-
-    def observations(self, dataset: SequenceDataset) -> Observations:
-        """Return the labels as classes."""
-        labels = cast(Tensor, dataset.labels)
-        lengths = dataset.offsets.diff() if dataset.has_label_per_token else torch.ones(len(dataset)).long()
-        rows = torch.repeat_interleave(torch.arange(len(dataset)), lengths)
-        is_labelled = labels != IGNORED_LABEL
-        return Observations(labels[is_labelled], rows[is_labelled], dataset.context)
-
-    @property
-    def num_classes(self) -> tuple[int, int]:
-        """Return the number of labels; none is reserved."""
-        return len(self.labels), 0
-
-    def unlearned_rows(self, part: str, scored: Scores) -> NDArray[np.bool_] | None:
-        """Return True for each scored row whose label training lacks; None where there is none."""
-        is_unlearned = self.label_counts.numpy()[self.targets(part, scored)] == 0
-        return is_unlearned if is_unlearned.any() else None
-
-    def targets(self, part: str, scored: Scores) -> NDArray[np.int64]:
-        """Return the true labels."""
-        return cast(LabelPredictions, scored.predictions).true
