@@ -157,15 +157,17 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         self.trained_last = object()
         return super().train(mode)
 
-    def set_sampled_loss(self, sampled: SampledLoss | None) -> None:
+    def set_sampled_loss(self, sampled: SampledLoss | None, *, is_sparse: bool = True) -> None:
         """Let a training compare its targets with drawn items; None: with all, exactly. It is not saved.
 
-        The gradients of the item matrices are sparse then, see ``training.row_updates``.
+        Args:
+            sampled: the loss.
+            is_sparse: whether the item matrices have sparse gradients, see ``training.row_updates``.
         """
         self.sampled_loss = sampled
         self.config.item_loss = "cross_entropy" if sampled is None else sampled.name
         for matrix in (self.get_input_embeddings(), self.get_output_embeddings()):
-            cast(Any, matrix).sparse = sampled is not None
+            cast(Any, matrix).sparse = sampled is not None and is_sparse
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.cls.predictions.decoder

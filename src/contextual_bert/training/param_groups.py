@@ -175,7 +175,7 @@ def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
             fix="Leave it out, or give a smaller batch.",
         )
     made, settings = Trainer.get_optimizer_cls_and_kwargs(args, cast(Any, model))
-    if getattr(model, "sampled_loss", None) is not None:
+    if getattr(model, "sampled_loss", None) is not None and sparse_weights(model):
         check_row_rule("adam", settings, optimizer=OptimizerNames(args.optim).value)
     if isinstance(made, type) and issubclass(made, torch.optim.Optimizer) and "params" not in settings:
         given = [each.partition("=")[0].strip() for each in (args.optim_args or "").split(",")]

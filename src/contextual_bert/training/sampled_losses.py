@@ -42,7 +42,9 @@ def set_item_loss(model: nn.Module, args: ContextualTrainingArguments, dataset: 
     sampler = ItemSampler(
         counts, num_negatives=args.num_negatives or NUM_NEGATIVES, reserved=learner.config.reserved_token_ids
     )
-    learner.set_sampled_loss(SampledLoss(cast(ItemLoss, args.loss), sampler))
+    # Several processes add up gradients that are dense, and so does what is compiled.
+    is_sparse = args.world_size == 1 and args.n_gpu <= 1 and not args.torch_compile
+    learner.set_sampled_loss(SampledLoss(cast(ItemLoss, args.loss), sampler), is_sparse=is_sparse)
 
 
 def why_not_sampled(model: nn.Module) -> str | None:

@@ -15,7 +15,7 @@ from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.runs import SetCompletionTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments, training_arguments
-from contextual_bert.training.sampled_losses import why_not_sampled
+from contextual_bert.training.sampled_losses import set_item_loss, why_not_sampled
 
 NO_SAVING = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -129,3 +129,26 @@ def test_settings_that_cannot_be_are_said(settings: dict[str, Any], words: str, 
 def test_an_optimiser_without_averages_is_refused(optim: str, tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="has no averages by row"):
         trainer_for(tiny_data, tmp_path, loss="sampled_softmax", optim=optim)
+
+
+def test_gradients_are_dense_where_they_are_added_up_by_others(
+    groups: SequenceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_seed(0)
+    model: Any = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=43, softmax_over="items", **SIZES))
+    arguments = training_arguments(tmp_path, device="cpu", disable_tqdm=True, loss="sampled_softmax", **NO_SAVING)
+    set_item_loss(model, arguments, groups)
+    assert model.get_output_embeddings().sparse and model.get_input_embeddings().sparse
+    monkeypatch.setattr(type(arguments), "world_size", property(lambda self: 2))
+    set_item_loss(model, arguments, groups)
+    assert not model.get_output_embeddings().sparse and not model.get_input_embeddings().sparse
+    model.train()
+    ids = groups.input_ids.view(-1, 4)[:8]
+    model(input_ids=ids, labels=ids).loss.backward()
+    assert not model.get_output_embeddings().weight.grad.is_sparse
+
+
+@pytest.mark.slow
+def test_a_sampled_loss_is_compiled(groups: SequenceDataset, tmp_path: Path) -> None:
+    _, scores = learned(groups, tmp_path, loss="sampled_softmax", num_negatives=16, max_steps=3, torch_compile=True)
+    assert len(scores) == 320
