@@ -411,11 +411,13 @@ class FastText(TextClassifier):
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        characters: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Logits and, with labels, the loss; in training with a hierarchical softmax the loss alone."""
         tree = self.head.output
         if not self.training or labels is None or not isinstance(tree, HierarchicalSoftmax):
-            return super().forward(input_ids, attention_mask, context, token_type_ids, labels, num_items_in_batch)
+            given = (input_ids, attention_mask, context, token_type_ids, labels, num_items_in_batch, characters)
+            return super().forward(*given)
         is_read = self.read_positions(input_ids, real_positions(input_ids, attention_mask))
         hidden = self.head.inputs(self.text_vectors(input_ids, is_read), context)
         return {"loss": mean_over_labels(tree.summed_loss(hidden, labels), labels, num_items_in_batch)}

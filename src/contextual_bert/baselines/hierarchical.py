@@ -206,8 +206,9 @@ class HierarchicalLSTM(WordReader):
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        characters: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Logits and, with labels, the loss: in training of each hierarchy, too."""
+        """Logits and, with labels, the loss: in training of each hierarchy, too; ``characters`` are not read."""
         vectors = self.text_vectors(input_ids, real_positions(input_ids, attention_mask), context)
         logits = self.head(torch.cat(vectors, dim=1), context)
         if labels is None:

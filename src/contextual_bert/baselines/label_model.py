@@ -168,8 +168,8 @@ class LabelModel(nn.Module):
         context: Mapping[str, Tensor] | None = None,
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
-        characters: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        characters: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Logits and, with labels, the loss; ``characters`` (batch, length, places) are for ``read_beside`` alone."""
         is_real = real_positions(input_ids, attention_mask)

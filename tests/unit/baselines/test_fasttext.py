@@ -91,6 +91,13 @@ def test_only_the_rows_that_are_read_have_a_gradient_and_it_is_that_of_the_mean(
     torch.testing.assert_close(gradient.to_dense(), table.grad)
 
 
+def test_the_loss_does_not_depend_on_the_split_of_a_batch() -> None:
+    model = model_for()
+    batch, labels = torch.tensor([[2, 3, 4, 2], [6, 2, 3, 0]]), torch.tensor([0, 2])
+    parts = [model(input_ids=batch[[row]], labels=labels[[row]], num_items_in_batch=2)["loss"] for row in (0, 1)]
+    torch.testing.assert_close(sum(parts), model(input_ids=batch, labels=labels)["loss"])
+
+
 @pytest.mark.parametrize("counts", [[1, 1], [5, 0, 3], [1, 2, 4, 8, 16, 32, 64], [3] * 10, [0] * 5])
 def test_the_probabilities_of_a_tree_are_those_of_its_paths_and_add_up_to_one(counts: list[int]) -> None:
     torch.manual_seed(1)
