@@ -489,6 +489,7 @@ def test_explain_refuses_what_it_would_have_to_invent(command: Any, finished: Pa
         assert message in result.stderr
 
 
+@pytest.mark.slow
 def test_export_writes_a_model_that_completes(command: Any, finished: Path, tmp_path: Path) -> None:
     result = command("export", finished, "--output", tmp_path / "onnx", "--top", 3)
     assert result.exit_code == 0, result.output

@@ -10,7 +10,7 @@ PROGRAM = "from contextual_bert_cli.{module} import {name}; {name}()"
 
 def test_a_closed_stream_leads_nowhere() -> None:
     program = PROGRAM.format(module="main", name="main")
-    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", program, "parameters"]
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", program, "--help"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 

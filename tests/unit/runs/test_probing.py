@@ -117,7 +117,6 @@ def test_a_model_without_a_context_has_no_control(finished: dict[str, Path]) -> 
         assert max(accuracy.value for accuracy in each.layers) < 70  # nothing of it is in a text
 
 
-@pytest.mark.slow
 def test_a_tag_is_probed_at_its_word(finished: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     found = probed(finished["tags"])
     label = found.curves[0]
@@ -128,6 +127,7 @@ def test_a_tag_is_probed_at_its_word(finished: dict[str, Path], monkeypatch: pyt
     assert probed(finished["tags"]).curves[0].num_train == 5 * 50
 
 
+@pytest.mark.slow
 def test_sets_are_probed_for_who_asks(tiny_recipe: Recipe, tmp_path: Path) -> None:
     recipe = replace(tiny_recipe, conditioning="concat", validation=0.0, test=0.3)
     run(recipe, tmp_path / "sets", is_quiet=True)

@@ -46,7 +46,6 @@ def asked(user: str) -> dict[str, Any]:
     return {"items": ["i1", "[MASK]"], "context": {"user": user}}
 
 
-@pytest.mark.slow
 def test_inspect_and_train_say_what_share_of_rows_keeps_its_value(shop: pa.Table) -> None:
     note = next(each for each in inspect_table(RECIPE, source=shop).notes if each.column == "user")
     assert "of the rows keep their value" in note.reason
@@ -58,6 +57,7 @@ def test_inspect_and_train_say_what_share_of_rows_keeps_its_value(shop: pa.Table
     assert prepare(replace(RECIPE, hash_buckets=0), source=shop).lines() != ready.lines()
 
 
+@pytest.mark.slow
 def test_an_export_answers_for_rare_users_as_the_run_does(finished: Path, tmp_path: Path) -> None:
     export_onnx(finished, tmp_path / "export")
     ours, theirs = (

@@ -156,7 +156,6 @@ def test_order_is_what_the_model_reads(path: Path, learned: Path, tmp_path: Path
     assert recall(evaluate_run(learned, overrides={"data": str(other)}).report) < 60
 
 
-@pytest.mark.slow
 def test_an_item_that_training_has_not_is_asked_for_and_not_replaced(path: Path, tmp_path: Path) -> None:
     rows = parquet.read_table(path).to_pylist()
     newest = next(row for row in rows if row["part"] == "test")
@@ -171,6 +170,7 @@ def test_an_item_that_training_has_not_is_asked_for_and_not_replaced(path: Path,
     assert (found.asked.num_all, found.asked.reasons) == (60, {"new to the run": 1})
 
 
+@pytest.mark.slow
 def test_long_sequences_are_learned_whole_and_read_from_their_end(path: Path, tmp_path: Path) -> None:
     found = run(recipe_for(path, model={**MODEL, "max_position_embeddings": 3}), tmp_path / "run")
     assert recall(found) > 90
@@ -217,7 +217,6 @@ def test_training_leaves_out_the_items_of_earlier_pieces(
     assert not any(asked)
 
 
-@pytest.mark.slow
 def test_a_run_is_asked_explained_and_exported(learned: Path, tmp_path: Path) -> None:
     pipeline = CompletionPipeline.from_pretrained(learned)
     query = {"items": ["p3", "p4"], "context": {"way": "up"}}
@@ -240,6 +239,7 @@ def test_a_run_is_asked_explained_and_exported(learned: Path, tmp_path: Path) ->
             asked({"items": ["p3", "p4"], "locked": ["p3"]})
 
 
+@pytest.mark.slow
 def test_a_playlist_with_a_gap_is_filled_by_its_order(path: Path, tmp_path: Path) -> None:
     task = SetCompletion(items="items", order="at", policy=SetPolicy(min_size=3))
     found = run(recipe_for(path, task=task, training={**TRAINING, "num_train_epochs": 80}), tmp_path / "run")

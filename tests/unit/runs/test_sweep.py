@@ -68,6 +68,7 @@ def test_the_first_failure_ends_the_others(tiny_data: SetCompletionTask, tmp_pat
     assert not is_complete(run_directory(tmp_path, second))
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_spoken_of(tiny_data: SetCompletionTask, tmp_path: Path) -> None:
     planned = [(recipe, tiny_data) for recipe in recipes_of(tiny_data, num_epochs=10_000)[:2]]
     address = tiny_data.datasets["train"].input_ids.data_ptr()

@@ -296,7 +296,6 @@ def test_faulty_times_are_named(learned: Path, path: Path, tmp_path: Path) -> No
         CompletionPipeline.from_pretrained(tmp_path / "run")({"items": ["p1"], "times": [None]})
 
 
-@pytest.mark.slow
 def test_numbers_are_times_too(path: Path, tmp_path: Path) -> None:
     table = tmp_path / "numbers.parquet"
     parquet.write_table(pa.Table.from_pylist(visits()), table)
@@ -316,6 +315,7 @@ def test_numbers_are_times_too(path: Path, tmp_path: Path) -> None:
     assert not evaluated_recipe(Recipe.load(tmp_path / "run"), {"order": "items"}).set_task.time_gaps
 
 
+@pytest.mark.slow
 def test_models_that_read_both_sides_read_gaps(path: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.parquet"
     parquet.write_table(
@@ -361,6 +361,7 @@ def test_the_command_line_asks_with_times(learned: Path, tmp_path: Path) -> None
     assert asked(*told, "--times", ",".join(at))[0]["item"] == "p9"
 
 
+@pytest.mark.slow
 def test_a_training_of_the_command_line_reads_gaps(path: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.csv"
     lines = ["who,items,at,part"]
@@ -382,7 +383,7 @@ def test_a_training_of_the_command_line_reads_gaps(path: Path, tmp_path: Path) -
     assert "--time-gaps" in refused.output and "--order" in refused.output
 
 
-@pytest.mark.parametrize("first", ["none,", ""])
+@pytest.mark.parametrize("first", [pytest.param("none,", marks=pytest.mark.slow), ""])
 def test_baselines_are_compared_without_the_gaps(path: Path, tmp_path: Path, first: str) -> None:
     order = ["--items", "items", "--order", "at", "--hide", "next", "--split-column", "part", "--duplicates", "keep"]
     sizes = [word for name, value in MODEL.items() for word in ("--model", f"{name}={value}")]
