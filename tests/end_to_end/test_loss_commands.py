@@ -60,6 +60,13 @@ def test_what_ranks_is_chosen_by_ranks_and_is_no_probability(command: Any, table
     assert "gbce over 4,096 drawn items and those of the step" in " ".join(result.output.split())
     assert "Nothing was learned" not in result.output
     assert "no probability of theirs" in (tmp_path / "run" / "README.md").read_text("utf-8")
+    said = "Learned by gBCE, which ranks items"
+    ok(command("export", tmp_path / "run", "--output", tmp_path / "export"))
+    for folder in ("run", "export"):
+        asked = ok(command("complete", tmp_path / folder, "--set", "bag-0,[MASK]", "--top", 3))
+        assert said in " ".join(asked.output.split())
+    many = ok(command("complete", tmp_path / "run", "--data", table, "--output", tmp_path / "many"))
+    assert said in " ".join(many.output.split())
 
 
 @pytest.mark.parametrize(

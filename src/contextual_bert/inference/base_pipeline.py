@@ -38,6 +38,7 @@ from contextual_bert.inference.queries import (
     check_set,
     cut_notes,
     encode_contexts,
+    loss_notes,
     newest_of,
     read_request,
 )
@@ -335,6 +336,7 @@ class BaseCompletionPipeline(ABC):
                     sets=self.sets,
                 ),
                 *cut_notes(request, self.model.config),
+                *loss_notes(self.model.config),
                 *guidance_notes(self.model, request.guidance),
                 *new_item_notes(self.new_among(visible), of_the_set=True),
             ],

@@ -252,6 +252,13 @@ def cut_notes(request: Request, config: "ContextualBertConfig") -> list[str]:
     return [f"Read: the newest {num_items - num_cut:,} of {counted(num_items, 'item')}; {proposed}."]
 
 
+def loss_notes(config: "ContextualBertConfig") -> list[str]:
+    """Return a note where items were learned by a loss that ranks them."""
+    if config.item_loss != "gbce":
+        return []
+    return ["Learned by gBCE, which ranks items: the order counts, and what stands as a probability is none."]
+
+
 def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:
     """Refuse an unknown item that is several known ones in one text, or a [MASK] in another spelling.
 

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError, NonFiniteError, RunDirectoryError, shown
+from contextual_bert.item_loss import ItemLoss
 from contextual_bert.json_text import read_json_object
 from contextual_bert.models.compatibility import check_state
 from contextual_bert.models.learned_absence import LearnedAbsence
@@ -110,6 +111,7 @@ class ExportedConfig:
     rarely_missing: tuple[str, ...] | None
     predicts_next: bool = False
     time_gaps: str | None = None
+    item_loss: ItemLoss = "cross_entropy"
 
     @classmethod
     def from_pretrained(cls, directory: Path) -> "ExportedConfig":

@@ -40,7 +40,7 @@ from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraints import constraint_keys
 from contextual_bert.inference.context_notes import table_lines, with_absent_columns
 from contextual_bert.inference.encode import naming
-from contextual_bert.inference.queries import MASK
+from contextual_bert.inference.queries import MASK, loss_notes
 from contextual_bert.inference.reread import SPELT, reread_context, with_spelt
 from contextual_bert.inference.tables.bulk import (
     ROW,
@@ -159,6 +159,7 @@ class ShardPlan:
         with naming(self.file), placing(self.groups):
             self.unknown = (
                 *pipeline.notes(),
+                *loss_notes(pipeline.model.config),
                 *notes,
                 *(self.groups.lines() if self.groups is not None else ()),
                 *order_lines,
