@@ -45,7 +45,6 @@ from contextual_bert.models import (
     count_parameters,
 )
 from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
-from contextual_bert.models.losses.item_sampler import NUM_NEGATIVES
 from contextual_bert.nouns import counted
 from contextual_bert.runs.item_start import give_features, start_with_features
 from contextual_bert.runs.prepared_data import PreparedData
@@ -155,7 +154,7 @@ def _on_loss(chosen: ContextualTrainingArguments) -> str:
     """What is said of a loss that draws items."""
     if chosen.loss == "cross_entropy":
         return ""
-    return f", {chosen.loss} over {counted(chosen.num_negatives or NUM_NEGATIVES, 'drawn item')} and those of the step"
+    return f", {chosen.loss} over {counted(chosen.num_drawn, 'drawn item')} and those of the step"
 
 
 def popularity_lines(recipe: Recipe) -> list[str]:

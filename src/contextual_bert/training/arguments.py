@@ -26,7 +26,7 @@ from contextual_bert.errors import (
     did_you_mean,
 )
 from contextual_bert.evaluation.metrics import metric_key, metric_of
-from contextual_bert.item_loss import ItemLoss
+from contextual_bert.item_loss import NUM_NEGATIVES, ItemLoss
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.pydantic_findings import wanted
 from contextual_bert.training.devices import chosen_device, chosen_dtype
@@ -168,6 +168,11 @@ class ContextualTrainingArguments(TrainingArguments):
             )
         self.adam_beta1, self.adam_beta2 = float(self.adam_beta1), float(self.adam_beta2)  # torch takes no integer 0
         super().__post_init__()
+
+    @property
+    def num_drawn(self) -> int:
+        """The items that a sampled loss draws a batch."""
+        return self.num_negatives or NUM_NEGATIVES
 
     @property
     def one_mask_from_epoch(self) -> int | None:

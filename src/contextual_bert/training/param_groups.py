@@ -7,7 +7,7 @@ Howard and Ruder (2018), section 3.2, "discriminative fine-tuning".
 import math
 from collections.abc import Generator, Mapping, Sized
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import nn
@@ -121,8 +121,7 @@ class NewWeightsTrainer(Trainer):
         _set_apart(optimizer, "lr", own_rates(trained, self.args))
         _set_apart(optimizer, "weight_decay", own_decays(trained, self.args))
         by_rows = sparse_weights(trained)
-        rule = "adam" if getattr(trained, "sampled_loss", None) is not None else "adagrad"
-        return update_rows(optimizer, by_rows, rule=rule) if by_rows else optimizer
+        return update_rows(optimizer, by_rows, rule=_row_rule(trained)) if by_rows else optimizer
 
     def _clip_grad_norm(self, model: Any) -> Any:
         found = self._sparse_norm(model, self.args.max_grad_norm)
@@ -150,6 +149,11 @@ def _set_apart(optimizer: torch.optim.Optimizer, setting: str, values: Mapping[i
                 optimizer.add_param_group({**group, "params": found, setting: value})
 
 
+def _row_rule(model: nn.Module) -> Literal["adagrad", "adam"]:
+    """By which rule rows have steps: those of items by that of the other weights, which are Adam's."""
+    return "adam" if getattr(model, "sampled_loss", None) is not None else "adagrad"
+
+
 def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
     """Make what the settings ask for on a weight of no use: what that does not take shows before a folder is there.
 
@@ -175,8 +179,8 @@ def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
             fix="Leave it out, or give a smaller batch.",
         )
     made, settings = Trainer.get_optimizer_cls_and_kwargs(args, cast(Any, model))
-    if getattr(model, "sampled_loss", None) is not None and sparse_weights(model):
-        check_row_rule("adam", settings, optimizer=OptimizerNames(args.optim).value)
+    if sparse_weights(model):
+        check_row_rule(_row_rule(model), settings, optimizer=OptimizerNames(args.optim).value)
     if isinstance(made, type) and issubclass(made, torch.optim.Optimizer) and "params" not in settings:
         given = [each.partition("=")[0].strip() for each in (args.optim_args or "").split(",")]
         unread = ", ".join(name for name in given if name and name not in settings)

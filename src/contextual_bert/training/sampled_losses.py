@@ -8,7 +8,7 @@ from torch import nn
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.item_loss import ItemLoss
-from contextual_bert.models.losses.item_sampler import NUM_NEGATIVES, ItemSampler
+from contextual_bert.models.losses.item_sampler import ItemSampler
 from contextual_bert.models.losses.sampled_loss import SampledLoss
 from contextual_bert.training.arguments import ContextualTrainingArguments
 
@@ -39,9 +39,7 @@ def set_item_loss(model: nn.Module, args: ContextualTrainingArguments, dataset: 
         learner.set_sampled_loss(None)
         return
     counts = torch.bincount(dataset.input_ids, minlength=learner.config.vocab_size)
-    sampler = ItemSampler(
-        counts, num_negatives=args.num_negatives or NUM_NEGATIVES, reserved=learner.config.reserved_token_ids
-    )
+    sampler = ItemSampler(counts, num_negatives=args.num_drawn, reserved=learner.config.reserved_token_ids)
     # Several processes add up gradients that are dense, and so does what is compiled.
     is_sparse = args.world_size == 1 and args.n_gpu <= 1 and not args.torch_compile
     learner.set_sampled_loss(SampledLoss(cast(ItemLoss, args.loss), sampler), is_sparse=is_sparse)

@@ -96,15 +96,18 @@ def ranked_tokens(
     return Scores(**places, **rank_columns(rows[:, 2:])).sorted()
 
 
-class _NextTokens:
-    """Every token of every window but its first."""
+class _Windows:
+    """Windows of texts, which follow each other, and where each begins in its text.
 
-    def __init__(self, dataset: SequenceDataset) -> None:
+    Args:
+        dataset: the windows.
+        num_shared: tokens of each that the next one has, too, or that are none of the text.
+    """
+
+    def __init__(self, dataset: SequenceDataset, *, num_shared: int) -> None:
         self._dataset = dataset
         self.order = dataset.by_length()
-        self.num_results = int(dataset.sizes.sum()) - len(dataset)
-        # Windows of a text follow each other, and share a token: where each begins in its text.
-        steps = dataset.offsets.diff() - 1
+        steps = dataset.offsets.diff() - num_shared
         before = steps.cumsum(dim=0) - steps
         _, text, counts = dataset.example_ids.unique_consecutive(return_inverse=True, return_counts=True)
         first = counts.cumsum(dim=0) - counts
@@ -112,6 +115,14 @@ class _NextTokens:
 
     def inputs(self, numbers: Tensor) -> dict[str, Any]:
         return dict(self._dataset.__getitems__(numbers).inputs())
+
+
+class _NextTokens(_Windows):
+    """Every token of every window but its first."""
+
+    def __init__(self, dataset: SequenceDataset) -> None:
+        super().__init__(dataset, num_shared=1)
+        self.num_results = int(dataset.sizes.sum()) - len(dataset)
 
     def forward(self, model: Any, inputs: dict[str, Any]) -> Any:
         return model.score_next(**inputs)
@@ -125,28 +136,18 @@ class _NextTokens:
         return torch.stack([column.cpu().double() for column in columns], dim=1)
 
 
-class _BothWays:
+class _BothWays(_Windows):
     """Every word of every window, from both sides, where it is asked."""
 
     def __init__(self, dataset: SequenceDataset) -> None:
-        self._dataset = dataset
-        self.order = dataset.by_length()
+        super().__init__(dataset, num_shared=2)
         self.num_results = 2 * int((dataset.labels != IGNORED_LABEL).sum()) - self._num_ends(dataset)
-        # Windows of a text follow each other; each but the last has an end that is none of the text.
-        room = dataset.offsets.diff() - 2
-        before = room.cumsum(dim=0) - room
-        _, text, counts = dataset.example_ids.unique_consecutive(return_inverse=True, return_counts=True)
-        first = counts.cumsum(dim=0) - counts
-        self._starts = before - before[first][text]
 
     def _num_ends(self, dataset: SequenceDataset) -> int:
         """Return how many starts and ends are asked: each from one side alone."""
         labels: Any = dataset.labels
         ends = torch.cat([dataset.offsets[:-1], dataset.offsets[1:] - 1])
         return int((labels[ends] != IGNORED_LABEL).sum())
-
-    def inputs(self, numbers: Tensor) -> dict[str, Any]:
-        return dict(self._dataset.__getitems__(numbers).inputs())
 
     def forward(self, model: Any, inputs: dict[str, Any]) -> Any:
         return model.score_words(**inputs)

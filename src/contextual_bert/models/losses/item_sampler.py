@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-NUM_NEGATIVES = 4096  # items that are drawn for a batch
+from contextual_bert.item_loss import NUM_NEGATIVES
 
 
 class DrawnItems(NamedTuple):
