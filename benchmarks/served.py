@@ -21,10 +21,11 @@ from workload import Workload
 
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
-from contextual_bert.server import ServerSettings, create_app, serve
+from contextual_bert.server import ServerSettings, create_app, serve, serve_with_workers, with_one_thread
 
 KEY = "a-key-for-benchmarks"
-WAYS = {"batched": 64, "one by one": 1, "exported": 64, "empty": None}  # way -> queries of a batch
+# Way -> queries of a batch.
+WAYS = {"batched": 64, "one by one": 1, "exported": 64, "two workers": 64, "exported, two workers": 64, "empty": None}
 
 
 def pipeline_of(num_items: int, *, seed: int) -> CompletionPipeline:
@@ -50,18 +51,22 @@ def run(way: str, *, num_items: int) -> None:
         serve(app, host="127.0.0.1", port=0)
         return
     seeds = iter(range(1, 1 << 30))
-    first = pipeline_of(num_items, seed=0)
+    with with_one_thread():
+        first = pipeline_of(num_items, seed=0)
 
     def load() -> CompletionPipeline:
         torch.manual_seed(next(seeds))
         return CompletionPipeline(ContextualBertForMaskedLM(first.model.config), first.processor)
 
-    if way == "exported":
+    if way.startswith("exported"):
         with tempfile.TemporaryDirectory() as folder:
             export_onnx(first, f"{folder}/onnx")
             first = OnnxCompletionPipeline(f"{folder}/onnx")
     settings = ServerSettings(max_batch=WAYS[way] or 1, api_key=KEY, deadline_seconds=60)
-    serve(create_app(first, load=load, settings=settings), host="127.0.0.1", port=0)
+    if way.endswith("two workers"):
+        serve_with_workers(first, load=load, settings=settings, num_workers=2, host="127.0.0.1", port=0)
+    else:
+        serve(create_app(first, load=load, settings=settings), host="127.0.0.1", port=0)
 
 
 class Process:
@@ -86,10 +91,20 @@ class Process:
             pass
 
     def resident_mib(self) -> float:
-        """Memory of the process at this moment."""
+        """Memory of the process and its workers at this moment; what they share counts once."""
+        each = [process.memory_full_info() for process in self.processes()]
+        return sum(found.pss if len(each) > 1 else found.rss for found in each) / 2**20
+
+    def processor_seconds(self) -> float:
+        """Seconds of the processor that the process and its workers have taken."""
+        return sum(sum(process.cpu_times()[:2]) for process in self.processes())
+
+    def processes(self) -> list[Any]:
+        """The process and its workers."""
         import psutil
 
-        return psutil.Process(self.process.pid).memory_info().rss / 2**20
+        own = psutil.Process(self.process.pid)
+        return [own, *own.children(recursive=True)]
 
     def end(self) -> None:
         """Stop it."""

@@ -2,10 +2,12 @@
 
     python benchmarks/serving.py               # everything: ten minutes
     python benchmarks/serving.py --soak 20     # a shorter load with reloads
+    python benchmarks/serving.py --rounds 3 --seconds 4
 
-64 clients in a closed loop, four servers in turn: the model computes queries together (batched), one by one, or
-together by onnxruntime (exported); the same framework's endpoint that does nothing stands beside them, as the most that
-can be reached. Clients and servers share the machine. Then load with a reload every 10 seconds, and malformed requests.
+64 clients in a closed loop, six servers in turn: the model computes queries together (batched), one by one, or
+together by onnxruntime (exported), in one process or in two; the same framework's endpoint that does nothing stands
+beside them. Clients and servers share the machine. Then load with a reload every 10 seconds on two workers, and
+malformed requests.
 """
 
 import argparse
@@ -52,11 +54,13 @@ async def times_of(port: int) -> dict[str, tuple[float, float]]:
     lines = [line for line in content.decode().splitlines() if not line.startswith("#")]
     found: dict[str, tuple[float, float]] = {}
     for name in (*TIMES, "batch_queries"):
-        label = '{route="/v1/complete"}' if name == "request_seconds" else ""
+        label = 'route="/v1/complete"' if name == "request_seconds" else ""
         values = [
-            next(
-                (float(line.split()[-1]) for line in lines if line.startswith(f"contextual_bert_{name}{part}{label} ")),
-                0,
+            sum(  # of several workers each has a line
+                float(line.split()[-1])
+                for line in lines
+                if line.startswith((f"contextual_bert_{name}{part}{{", f"contextual_bert_{name}{part} "))
+                and label in line
             )
             for part in ("_sum", "_count")
         ]
@@ -76,19 +80,23 @@ def in_turn(servers: dict[str, Process], *, rounds: int, seconds: float) -> dict
     rates: dict[str, list[float]] = {way: [] for way in servers}
     replies = {way: Replies() for way in servers}
     before: dict[str, Any] = {}
+    taken = dict.fromkeys(servers, 0.0)
     for turn in range(rounds + 1):  # the first is a warm-up
         for way, server in servers.items():
+            start = server.processor_seconds()
             found = asyncio.run(load_with(server.port, bodies, num_clients=NUM_CLIENTS, seconds=seconds))
             if turn == 0:
                 before[way] = asyncio.run(times_of(server.port)) if way != "empty" else None
                 continue
             if set(found.statuses) != {200}:
                 raise RuntimeError(f"{way}: answers other than 200: {found.statuses}")
+            taken[way] += server.processor_seconds() - start
             rates[way].append(len(found.seconds) / seconds)
             replies[way].seconds += found.seconds
     result: dict[str, Any] = {}
     for way, server in servers.items():
         result[way] = {"queries_per_second": statistics.median(rates[way]), **milliseconds(replies[way])}
+        result[way]["processor_milliseconds"] = 1000 * taken[way] / len(replies[way].seconds)
         if way == "empty":
             continue
         after = asyncio.run(times_of(server.port))
@@ -186,7 +194,7 @@ def measure(
             "ways": in_turn(servers, rounds=rounds, seconds=seconds),
         }
         if soak_seconds:
-            result["soak"] = asyncio.run(soak(servers["batched"], seconds=soak_seconds))
+            result["soak"] = asyncio.run(soak(servers["two workers"], seconds=soak_seconds))
         if num_malformed:
             result["malformed"] = asyncio.run(refuse(servers["batched"], count=num_malformed))
     finally:
@@ -200,10 +208,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="load with reloads for so long (default: 300)")
     parser.add_argument("--malformed", type=int, metavar="COUNT", help="malformed requests (default: 10000)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each server")
+    parser.add_argument("--seconds", type=float, default=6, help="of a turn")
     parser.add_argument("--quick", action="store_true", help="a small vocabulary and a few seconds")
     parser.add_argument("--output", type=Path, help="write the result there as JSON")
     arguments = parser.parse_args()
-    sizes: dict[str, Any] = {"num_items": 500, "rounds": 1, "seconds": 1.0} if arguments.quick else {}
+    sizes: dict[str, Any] = {"rounds": arguments.rounds, "seconds": arguments.seconds}
+    if arguments.quick:
+        sizes = {"num_items": 500, "rounds": 1, "seconds": 1.0}
     soak_seconds = arguments.soak if arguments.soak is not None else 0 if arguments.quick else 300
     num_malformed = arguments.malformed if arguments.malformed is not None else 0 if arguments.quick else 10_000
     write_result(measure(**sizes, soak_seconds=soak_seconds, num_malformed=num_malformed), arguments.output)

@@ -50,13 +50,13 @@ class Seen:
     versions: set[int] = field(default_factory=set)
 
 
-def serve_small_model(port: int, log: str, descriptors: int) -> None:
+def serve_small_model(port: int, log: str, descriptors: int, num_workers: int) -> None:
     """Serve an untrained model until a signal comes; each reload makes another one."""
     import torch
 
     from contextual_bert.inference import CompletionPipeline
     from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
-    from contextual_bert.server import ServerSettings, create_app, serve
+    from contextual_bert.server import ServerSettings, create_app, serve, serve_with_workers
 
     os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
@@ -69,14 +69,17 @@ def serve_small_model(port: int, log: str, descriptors: int) -> None:
         return CompletionPipeline(ContextualBertForMaskedLM(config), processor)
 
     settings = ServerSettings(deadline_seconds=20)
-    serve(create_app(load(), load=load, settings=settings), host="127.0.0.1", port=port)
+    if num_workers > 1:
+        serve_with_workers(load(), load=load, settings=settings, num_workers=num_workers, host="127.0.0.1", port=port)
+    else:
+        serve(create_app(load(), load=load, settings=settings), host="127.0.0.1", port=port)
 
 
 class ServedProcess:
     """The process that serves, one after the other on the same port, and the logs of all."""
 
-    def __init__(self, port: int, descriptors: int, folder: Path) -> None:
-        self.port, self.descriptors, self.folder = port, descriptors, folder
+    def __init__(self, port: int, descriptors: int, folder: Path, num_workers: int) -> None:
+        self.port, self.descriptors, self.folder, self.num_workers = port, descriptors, folder, num_workers
         self.num_started = 0
         # Its imports take a processor many seconds, so that they are made once and the process forked from them.
         self._context = multiprocessing.get_context("forkserver")
@@ -87,7 +90,7 @@ class ServedProcess:
         """Start it and wait until it answers."""
         self.num_started += 1
         log = self.folder / f"{self.num_started}.log"
-        given = (self.port, str(log), self.descriptors)
+        given = (self.port, str(log), self.descriptors, self.num_workers)
         self._process = self._context.Process(target=serve_small_model, args=given)
         await asyncio.to_thread(self._process.start)
         deadline = time.monotonic() + 300
@@ -204,7 +207,8 @@ async def watch(port: int, seen: Seen, is_over: asyncio.Event, is_stopped: async
                 break
             if path == "/metrics":
                 lines = [line.split() for line in answer.decode("latin-1").splitlines() if line[:1] == "c"]
-                open_now = next((float(each[1]) for each in lines if each[0] == "contextual_bert_connections"), 0)
+                names = ("contextual_bert_connections", "contextual_bert_connections{worker")
+                open_now = sum(float(each[1]) for each in lines if each[0].partition("=")[0] in names)
                 seen.most_idle = max(seen.most_idle, int(open_now))
             elif answer.startswith(b"HTTP/1.1 200"):
                 seen.healthy += 1
@@ -213,13 +217,15 @@ async def watch(port: int, seen: Seen, is_over: asyncio.Event, is_stopped: async
                 seen.unhealthy.append(answer[:80].decode("latin-1"))
 
 
-async def soak(*, seconds: float, num_idle: int, num_clients: int, descriptors: int, folder: Path) -> dict[str, Any]:
+async def soak(
+    *, seconds: float, num_idle: int, num_clients: int, descriptors: int, folder: Path, num_workers: int = 1
+) -> dict[str, Any]:
     """Run everything at once and return what was seen; the logs are written into the folder."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     seen, is_over, is_stopped = Seen(), asyncio.Event(), asyncio.Event()
-    server = ServedProcess(port, descriptors, folder)
+    server = ServedProcess(port, descriptors, folder, num_workers)
     await server.start()
     tasks = [
         *(asyncio.create_task(stay_silent(port, seen, is_over)) for _ in range(num_idle)),
@@ -255,6 +261,7 @@ async def soak(*, seconds: float, num_idle: int, num_clients: int, descriptors: 
         "idle_connections": num_idle,
         "clients": num_clients,
         "descriptors": descriptors,
+        "workers": num_workers,
         "answers": dict(seen.statuses),
         "lost": seen.lost,
         "refused_while_stopped": seen.refused,
@@ -286,9 +293,10 @@ def main() -> None:
     parser.add_argument("--idle", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--descriptors", type=int, default=1024, help="most file descriptors of the server")
+    parser.add_argument("--workers", type=int, default=1, help="processes that answer on the port")
     parser.add_argument("--output", type=Path, default=None)
     given = parser.parse_args()
-    settings = {"num_clients": given.clients, "descriptors": given.descriptors}
+    settings = {"num_clients": given.clients, "descriptors": given.descriptors, "num_workers": given.workers}
     with tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(soak(seconds=given.seconds, num_idle=given.idle, folder=Path(folder), **settings))
     from results import write_result  # which imports torch

@@ -409,10 +409,12 @@ def serving(result: Result) -> str:
     rates = {way: each["queries_per_second"] for way, each in ways.items()}
     rows = [
         [way, f"{rates[way]:,.0f}", *[f"{rates[way] / rates[other]:.2f}" for other in ("one by one", "empty")],
-         f"{each['p50_milliseconds']:.1f}", f"{each['p99_milliseconds']:.1f}"]
+         f"{each['p50_milliseconds']:.1f}", f"{each['p99_milliseconds']:.1f}",
+         *([f"{each['processor_milliseconds']:.2f}"] if "processor_milliseconds" in each else [])]
         for way, each in ways.items()
     ]  # fmt: skip
     header = ["", "queries/s", "times one by one", "times empty", "p50, ms", "p99, ms"]
+    header += ["processor, ms a query"] if "processor_milliseconds" in ways["empty"] else []
     parts = list(ways["batched"]["mean_milliseconds"])
     split = [
         [way, *[f"{ways[way]['mean_milliseconds'][part]:.1f}" for part in parts]] for way in ways if way != "empty"

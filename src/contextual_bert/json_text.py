@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from contextual_bert.errors import ContextualBertError, NonFiniteError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, ContextualBertError, NonFiniteError, RunDirectoryError
 from contextual_bert.places import PathPlace
 
 
@@ -56,6 +56,24 @@ def parse_json(
         raise error("is nested too deep to be read", fix=fix).at(PathPlace(place)) from None
     except ValueError as found:
         raise error(f"is not valid JSON ({reason_of(found)})", fix=fix).at(PathPlace(place)) from found
+
+
+def spelled_value(text: str, *, setting: str) -> Any:
+    """Return the value that an option's text spells: as JSON, or Python's True, False and None, and otherwise the text.
+
+    Raises:
+        ConfigurationError: brackets that are nested too deep.
+
+    Example:
+        >>> [spelled_value(text, setting="--set") for text in ("3", "True", "[1]", "linear")]
+        [3, True, [1], 'linear']
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ConfigurationError(f"{text!r:.60}: the value is nested too deep.", setting=setting) from None
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
 
 
 def read_json_object(

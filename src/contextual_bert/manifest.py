@@ -43,6 +43,8 @@ MODEL_FILES = frozenset(
         "pytorch_model.bin",
         "pytorch_model.bin.index.json",
         "special_tokens_map.json",
+        "text.onnx",
+        "text.onnx.data",
         "tokenizer.json",
         "tokenizer_config.json",
         "vocab.json",

@@ -32,6 +32,7 @@ Named = Literal[
     "run",
     "run of sets",
     "run of sets or export",
+    "served run or export",
     "model of labels",
     "model of words",
     "model that writes",

@@ -50,9 +50,35 @@ def read_lengths(network: nn.RNNBase, embedded: Tensor, lengths: Tensor, before:
     Shapes:
         embedded (batch, length, size), lengths (batch,) -> (batch, longest, states).
     """
+    if isinstance(network, nn.LSTM) and embedded.device.type == "cpu" and torch.is_grad_enabled():
+        return _read_by_length(network, embedded, lengths.clamp(min=1), before)
     packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
     found, after = read_on(network, packed, before)
     return pad_packed_sequence(found, batch_first=True)[0], after
+
+
+def _read_by_length(network: nn.LSTM, embedded: Tensor, lengths: Tensor, before: Any) -> tuple[Tensor, Any]:
+    """Read the rows of one length at a time.
+
+    The gradient of a packed sequence takes, on a CPU, for each step the time of all: this is up to twice as fast.
+    """
+    order = lengths.argsort()
+    each_length, sizes = (found.tolist() for found in lengths[order].unique_consecutive(return_counts=True))
+    longest = each_length[-1]
+    given = embedded[order, :longest].split(sizes)
+    parts = (
+        [None] * len(sizes)
+        if before is None
+        else [*zip(*(each[:, order].split(sizes, dim=1) for each in before), strict=True)]
+    )
+    states, after = list[Tensor](), list[tuple[Tensor, Tensor]]()
+    for rows, length, state in zip(given, each_length, parts, strict=True):
+        found, last = read_on(network, rows[:, :length].contiguous(), state)
+        states.append(nn.functional.pad(found, (0, 0, 0, longest - length)))
+        after.append(last)
+    back = order.argsort()
+    hidden, cell = (torch.cat(each, dim=1)[:, back] for each in zip(*after, strict=True))
+    return torch.cat(states)[back], (hidden, cell)
 
 
 def states_of(network: nn.RNNBase, embedded: Tensor, lengths: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert.baselines.names import SET_BASELINES, baselines_of
-from contextual_bert.options import MAIN
-from contextual_bert_cli import options
+from contextual_bert.options import MAIN, TRAINING
+from contextual_bert_cli import clusters, options
 from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
@@ -73,6 +73,16 @@ def command(
         ),
     ] = None,
     jobs: options.Jobs = 1,
+    ray: Annotated[
+        bool,
+        typer.Option(
+            "--ray",
+            rich_help_panel=TRAINING,
+            help="Train the runs on a Ray cluster: the one that is there, or a local one. Its machines share --output.",
+        ),
+    ] = False,
+    ray_address: clusters.Address = None,
+    workers: clusters.Workers = None,
     overwrite: options.Overwrite = False,
     given: Mapping[str, Any],
 ) -> None:
@@ -129,6 +139,14 @@ def command(
     remark(*preset_lines(base))
     reference = reference or (method if method in names else "none" if "none" in names else names[0])
     check_study(recipes, reference=reference)
+    if ray and jobs > 1:
+        raise ConfigurationError(
+            "does not go with --ray, whose --workers say how many runs are trained beside each other",
+            setting="--jobs",
+            value=jobs,
+            fix="Leave one of the two out.",
+        )
+    cluster = clusters.chosen_cluster(ray, address=ray_address, workers=workers, device=base.device)
     if jobs > 1:
         from contextual_bert.runs.processes import start_imports
 
@@ -140,10 +158,13 @@ def command(
     from contextual_bert.runs.run_directory import clear_run
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.sweep import run_directory
+    from contextual_bert.runs.trial_models import check_model_fields
     from contextual_bert.training import counting
 
     if overwrite:
         check_apart([checkpoint, given["elmo"]], [run_directory(output, recipe) for recipe in recipes])
+    for recipe in recipes[::seeds]:
+        check_model_fields(recipe)
     with resumable(output):
         with working(f"reading {data}"):
             read_most = (each for each in recipes if reads_time_gaps(each) or reads_elmo(each))
@@ -164,7 +185,7 @@ def command(
                 output,
                 prepared=ready,
                 peers=Peers(reference=reference),
-                num_jobs=jobs,
+                num_jobs=cluster or jobs,
                 say=remark,
             )
         except ConfigurationError as error:

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from contextual_bert.nouns import counted, plural
-from contextual_bert_cli import constraint_options, options
+from contextual_bert_cli import clusters, constraint_options, options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.asked_queries import SET, asked_queries, items_of
 from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_constraints, given_everywhere
@@ -18,7 +17,7 @@ from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, working
 from contextual_bert_cli.pipelines import load_pipeline, load_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
-from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_sets, reading_over, separator_of
+from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_trained, reading_over, separator_of
 
 if TYPE_CHECKING:
     from contextual_bert.inference import Answer, BulkSettings, Candidate, JointAnswer, RayCluster
@@ -156,40 +155,12 @@ def complete_rows(
 
         reading = settings.catalogue_reading
         with working(f"loading {directory}"):
-            pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
+            pipeline = load_pipeline(
+                directory, device=device, catalogue=catalogue, reading=reading, is_exact=settings.is_exact
+            )
         with counting("completing") as progress:
             report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
     remark(*report.lines(), f"wrote {output}")
-
-
-def chosen_cluster(
-    is_wanted: bool, *, address: str | None, workers: int | None, device: str, has_table: bool
-) -> "RayCluster | None":
-    """The cluster of --ray, or None.
-
-    Raises:
-        ConfigurationError: an option of --ray without it, --ray without a table, or a cluster that cannot be.
-    """
-    from contextual_bert.errors import ConfigurationError
-
-    given = [name for name, value in {"--ray-address": address, "--workers": workers}.items() if value is not None]
-    if given and not is_wanted:
-        raise ConfigurationError("is for --ray", setting=given[0], fix="Give that, or leave it out.")
-    if is_wanted and not has_table:
-        raise ConfigurationError(
-            "is for --data: what --set and --input ask is answered here", fix="Leave it out.", setting="--ray"
-        )
-    if not is_wanted:
-        return None
-    if find_spec("ray") is None:
-        raise ConfigurationError(
-            "needs Ray Data, which is not installed here",
-            fix="Run: pip install 'contextual-bert[distributed]'. Or leave it out.",
-            setting="--ray",
-        )
-    from contextual_bert.inference import RayCluster
-
-    return RayCluster(address=address, num_workers=workers, device=device)
 
 
 @with_recipe_options(only=READING)
@@ -303,17 +274,12 @@ def command(
             "--ray", help="Compute the files of --data on a Ray cluster: the one that is there, or a local one."
         ),
     ] = False,
-    ray_address: Annotated[
-        str | None,
-        typer.Option(metavar="auto|local|HOST:PORT", help="With --ray: which cluster, as ray.init takes it."),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --ray: processes, each with a CPU, or a GPU (default: what the cluster has)."),
-    ] = None,
+    ray_address: clusters.Address = None,
+    workers: clusters.Workers = None,
     output_format: Annotated[
         str, typer.Option("--format", **one_of(("table", "json")), help="How to print the answer to one query.")
     ] = "table",
+    exact: options.Exact = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Queries a forward pass.")] = 256,
     device: options.Device = "auto",
     given: Mapping[str, Any],
@@ -347,7 +313,11 @@ def command(
     load_arrow()
     check_reads(choices, ("catalogue", "data"))
     reading = reading_of(choices)
-    cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)
+    if ray and data is None:
+        raise ConfigurationError(
+            "is for --data: what --set and --input ask is answered here", fix="Leave it out.", setting="--ray"
+        )
+    cluster = clusters.chosen_cluster(ray, address=ray_address, workers=workers, device=device)
     search: dict[str, Any] = {
         "diversity": diversity, "method": method, "max_forward_passes": max_forward_passes, "seed": seed,
     }  # fmt: skip
@@ -373,7 +343,7 @@ def command(
         keys = trained.group_by if group_by is None else split_commas(group_by)
         in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else trained.separator
         columns = {"items": item_column or trained.items or "items", "separator": in_cells}
-        own = reading_over(reading_of_sets(trained, directory), choices)
+        own = reading_over(reading_of_trained(trained, directory), choices)
         check_asked_columns(data, (columns["items"], *keys, order, *split_commas(keep)), settings=own)
         from contextual_bert.inference.tables.bulk import BulkSettings
 
@@ -387,6 +357,7 @@ def command(
             batch_size=batch_size,
             reading=own,
             catalogue_reading=reading,
+            is_exact=exact,
         )
         complete_rows(
             directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,
@@ -395,7 +366,7 @@ def command(
         return
     own = {"items": items_of(items, between)} if items is not None else {}
     asked = asked_queries(choices, SET, own, everywhere=given_everywhere(choices), separator=between)
-    pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading)
+    pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading, is_exact=exact or joint)
     noun = trained.row_noun
     with working(f"completing {counted(len(asked.queries), noun)}"), asked.placing:
         answers: Any

@@ -97,7 +97,9 @@ def command(
     load_recipe(directory)
     from contextual_bert import explain
 
-    pipeline: Any = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading_of(choices))
+    pipeline: Any = load_with_notes(
+        directory, device=device, catalogue=catalogue, reading=reading_of(choices), is_exact=True
+    )
     with working("asking with fewer fields"), asked.placing:
         found = explain(pipeline, query, item=item, slot=slot - 1, num_pairs=pairs, seed=seed, batch_size=batch_size)
     if output_format == "json":

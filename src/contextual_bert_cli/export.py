@@ -1,4 +1,4 @@
-"""``contextual-bert export``: a run as an ONNX file with everything that serving it needs."""
+"""``contextual-bert export``: a run as ONNX files with everything that answering needs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -11,28 +11,41 @@ from contextual_bert_cli.inputs import one_of
 from contextual_bert_cli.output import calm_transformers, check_output_path, remark, working
 
 if TYPE_CHECKING:
-    from contextual_bert.inference.exported.completion_graph import OutputMatrix
+    from contextual_bert.inference import OnnxExport, OnnxTextExport
+    from contextual_bert.inference.exported.record import OutputMatrix
 
 EXAMPLE = """\b
 Example:
   contextual-bert export runs/gsu
   contextual-bert export runs/gsu --output serve/gsu --top 20 --output-matrix int8
+  contextual-bert export runs/verdict --output serve/verdict
 """
 
 
 def command(
-    directory: options.RunOfSets,
+    directory: options.RunDirectory,
     *,
     output_format: Annotated[str, typer.Option("--format", **one_of(("onnx",)), help="What to write.")] = "onnx",
     output: Annotated[
         Path | None, typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder to write to; default: RUN/onnx.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="The most proposals a [MASK] that can be asked later.")] = 10,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Of a run of sets: the most proposals a [MASK] that can be asked later (default: 10)."
+        ),
+    ] = None,
     output_matrix: Annotated[
-        str, typer.Option(**one_of(("float32", "int8")), help="int8: the output product reads a quarter of the memory.")
-    ] = "float32",
+        str | None,
+        typer.Option(
+            **one_of(("float32", "int8")),
+            help="Of a run of sets: int8 lets the output product read a quarter of the memory (default: float32).",
+        ),
+    ] = None,
 ) -> None:
-    """Write a run as ONNX: top-k and constraints inside the graph, and compare the graph with the model."""
+    """Write a run as ONNX and compare the graph with the model: sets with top-k and constraints, texts with labels,
+    tags or answers.
+    """
     calm_transformers()
     load_arrow()
     from contextual_bert.runs.run_directory import load_recipe
@@ -44,10 +57,17 @@ def command(
     from contextual_bert.inference import export_onnx
 
     with working(f"exporting {directory}"):
-        record = export_onnx(directory, folder, top_k=top, output_matrix=cast("OutputMatrix", output_matrix))
+        record = export_onnx(directory, folder, top_k=top, output_matrix=cast("OutputMatrix | None", output_matrix))
+    remark(f"wrote {folder}", parity_in_words(record))
+
+
+def parity_in_words(record: "OnnxExport | OnnxTextExport") -> str:
+    """Return how far an export is from its model."""
+    if "kind" in record:
+        parity = record["parity"]
+        return f"on {parity['num_rows']} random texts: at most {parity['max_difference']:.1g} from the model in a logit"
     parity = record["parity"]
-    remark(
-        f"wrote {folder}",
+    return (
         f"on {parity['num_rows']} random sets: at most {parity['max_difference_nats']:.1g} nats from the model, "
-        f"{parity['recall']:.1%} of its {record['top_k']} best items found",
+        f"{parity['recall']:.1%} of its {record['top_k']} best items found"
     )

@@ -45,7 +45,6 @@ LEFT_OUT = (
     "safetensors",
     "scipy",
     "tensorboard",
-    "tokenizers",
     "torch",
     "transformers",
 )

@@ -13,8 +13,8 @@ from contextual_bert_cli.failures import InWords
 # In the order of ``--help``.
 COMMANDS = (
     *("inspect", "split", "train", "evaluate", "importance", "complete", "similar", "explain", "vectors"),
-    *("export", "serve", "compare", "predict", "sample", "generate", "inspect-model", "parameters"),
-    *("catalogue", "histories", "world"),
+    *("export", "serve", "compare", "tune", "predict", "sample", "generate", "inspect-model", "parameters"),
+    *("catalogue", "index", "histories", "publish", "world"),
 )
 _REST = "Options"
 

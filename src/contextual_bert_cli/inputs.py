@@ -95,6 +95,23 @@ def _check_run_or_export(value: str | Path, option: str) -> None:
     _check_used_with(value, "complete")
 
 
+def _check_served_run_or_export(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder is no run that completes sets or predicts about texts, and no export."""
+    from contextual_bert.inference.saved_files import check_trained
+
+    check_trained(value)
+    _check_used_with(value, "complete", "predict")
+
+
+def is_asked_by_predict(directory: str | Path) -> bool:
+    """Return whether ``predict`` asks the model of a run, by the kind of task that it learned."""
+    from contextual_bert.inference.saved_files import learned_kind
+    from contextual_bert.training.tasks import TASK_SETTINGS
+
+    task = TASK_SETTINGS.get(learned_kind(directory) or "")
+    return task is not None and task.command == "predict"
+
+
 def _check_model_of_labels(value: str | Path, option: str) -> None:
     """Raise RunDirectoryError where a folder has no model that predicts labels, tags or answers."""
     from contextual_bert.inference.saved_files import check_is_folder
@@ -126,8 +143,8 @@ def _check_language_model(value: str | Path, option: str) -> None:
     check_holds_elmo(value)
 
 
-def _check_used_with(directory: str | Path, command: str) -> None:
-    """Raise RunDirectoryError for a run that another command asks, or whose model was not kept.
+def _check_used_with(directory: str | Path, *commands: str) -> None:
+    """Raise RunDirectoryError for a run that none of these commands asks, or whose model was not kept.
 
     A folder without a recipe does not say what its model learned.
     """
@@ -137,8 +154,8 @@ def _check_used_with(directory: str | Path, command: str) -> None:
     from contextual_bert.training.tasks import TASK_SETTINGS
 
     task = TASK_SETTINGS.get(learned_kind(directory) or "")
-    if task is not None and task.command != command:
-        asked = next(each.noun for each in TASK_SETTINGS.values() if each.command == command)
+    if task is not None and task.command not in commands:
+        asked = next(each.noun for each in TASK_SETTINGS.values() if each.command == commands[0])
         fix = f"Give it to contextual-bert {task.command}, or name another, such as one on {asked}."
         raise RunDirectoryError(f"is a run on {task.noun}", fix=fix, place=PathPlace(directory))
     check_holds_model(directory)
@@ -192,6 +209,7 @@ _CHECKS: dict["Named", Callable[[Any, str], None]] = {
     "run": _check_run,
     "run of sets": _check_run_of_sets,
     "run of sets or export": _check_run_or_export,
+    "served run or export": _check_served_run_or_export,
     "model of labels": _check_model_of_labels,
     "model of words": _check_model_of_words,
     "model that writes": _check_model_that_writes,

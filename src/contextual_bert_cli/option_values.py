@@ -1,6 +1,5 @@
 """Values of options: words of a fixed list, lists with commas, NAME=VALUE pairs, and the conditions of ``--where``."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -85,6 +84,7 @@ def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
         {'hidden_size': 256, 'lr_scheduler_type': 'linear'}
     """
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.json_text import spelled_value
 
     found: dict[str, Any] = {}
     for setting in settings or ():
@@ -96,12 +96,7 @@ def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
             raise ConfigurationError("is not allowed", setting=option, value=setting, fix=fix)
         if name in found:
             raise ConfigurationError(f"names {name!r} twice", fix="Give it once.", setting=option)
-        try:
-            found[name] = json.loads(text)
-        except RecursionError:
-            raise ConfigurationError(f"{setting!r:.60}: the value is nested too deep.", setting=option) from None
-        except ValueError:
-            found[name] = {"True": True, "False": False, "None": None}.get(text, text)
+        found[name] = spelled_value(text, setting=option)
     return found
 
 

@@ -36,11 +36,23 @@ RunOrExport = Annotated[
         help="Run directory, the --output of train, or of export.",
     ),
 ]
+ServedRunOrExport = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        callback=checking("served run or export"),
+        help="Run directory, of sets or of texts, the --output of train, or of export.",
+    ),
+]
 _TEXT_MODEL = "Folder that a text model and its processor were saved in."
 ModelOfLabels = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("model of labels"), help=_TEXT_MODEL)]
 ModelOfWords = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("model of words"), help=_TEXT_MODEL)]
 ModelThatWrites = Annotated[
     Path, typer.Argument(metavar="RUN", callback=checking("model that writes"), help=_TEXT_MODEL)
+]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="Rank all items, though RUN has an index of them (contextual-bert index makes one)."),
 ]
 Times = Annotated[
     str | None,

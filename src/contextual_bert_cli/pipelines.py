@@ -2,27 +2,40 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from contextual_bert_cli.output import remark, working
 
 if TYPE_CHECKING:
-    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
+    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline, TextToTextPipeline
     from contextual_bert.data import ReadSettings
+    from contextual_bert.inference.texts.base_question_answering import BaseQuestionAnsweringPipeline
+    from contextual_bert.inference.texts.base_text_pipeline import BaseTextPipeline
+    from contextual_bert.models.truncation import Truncation
 
 
 def load_with_notes(
-    directory: Path, *, device: str, catalogue: Path | None, reading: "ReadSettings | None" = None
+    directory: Path,
+    *,
+    device: str,
+    catalogue: Path | None,
+    reading: "ReadSettings | None" = None,
+    is_exact: bool = False,
 ) -> Union["CompletionPipeline", "OnnxCompletionPipeline"]:
     """Return what ``load_pipeline`` does, and say what is to be known of an export and of the catalogue."""
     with working(f"loading {directory}"):
-        pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
+        pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading, is_exact=is_exact)
     remark(*pipeline.notes())
     return pipeline
 
 
 def load_pipeline(
-    directory: Path, *, device: str, catalogue: Path | None, reading: "ReadSettings | None" = None
+    directory: Path,
+    *,
+    device: str,
+    catalogue: Path | None,
+    reading: "ReadSettings | None" = None,
+    is_exact: bool = False,
 ) -> Union["CompletionPipeline", "OnnxCompletionPipeline"]:
     """Return the pipeline for a run directory or an export.
 
@@ -31,12 +44,12 @@ def load_pipeline(
         device: where to run.
         catalogue: file of the shop's items.
         reading: how that file is written.
+        is_exact: whether all items are ranked where the run has an index of them, too.
 
     Raises:
         RunDirectoryError: it is neither a finished run nor an export.
         ConfigurationError: a device that is not there, or that an export cannot run on; a run without torch.
     """
-    from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import RECORD_FILE, check_recipe_file, check_trained
 
     check_trained(directory)
@@ -46,16 +59,69 @@ def load_pipeline(
         place = None if device == "auto" else device
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
     check_recipe_file(directory)
-    if find_spec("torch") is None:
-        from contextual_bert.places import PathPlace
+    check_has_torch(directory)
+    from contextual_bert import CompletionPipeline
+    from contextual_bert.training import chosen_device
 
+    place = chosen_device(device)
+    return CompletionPipeline.from_pretrained(
+        directory, device=place, catalogue=catalogue, reading=reading, is_exact=is_exact
+    )
+
+
+def load_text_with_notes(
+    directory: Path, *, device: str, kind: str | None, truncation: "Truncation | None" = None
+) -> "BaseTextPipeline | BaseQuestionAnsweringPipeline | TextToTextPipeline":
+    """Return what ``load_text_pipeline`` does, and say what is to be known of an export."""
+    with working(f"loading {directory}"):
+        pipeline = load_text_pipeline(directory, device=device, kind=kind, truncation=truncation)
+    remark(*pipeline.notes())
+    return pipeline
+
+
+def load_text_pipeline(
+    directory: Path, *, device: str, kind: str | None, truncation: "Truncation | None" = None
+) -> "BaseTextPipeline | BaseQuestionAnsweringPipeline | TextToTextPipeline":
+    """Return the pipeline of a text model that labels, answers or writes, or of its export.
+
+    Args:
+        directory: of the model or export.
+        device: where to run.
+        kind: of the task that it learned; None: of labels, where the folder does not say it.
+        truncation: what is kept of longer texts by a model that labels; None: as in training.
+
+    Raises:
+        RunDirectoryError: files are missing or damaged.
+        ConfigurationError: a device that is not there, or that an export cannot run on; a run without torch.
+    """
+    from contextual_bert.inference.saved_files import RECORD_FILE
+
+    how: Any = {} if kind in ("question_answering", "text_to_text") else {"truncation": truncation}
+    if (directory / RECORD_FILE).is_file():
+        from contextual_bert.inference import OnnxQuestionAnsweringPipeline, OnnxTextPipeline
+
+        exported: Any = OnnxQuestionAnsweringPipeline if kind == "question_answering" else OnnxTextPipeline
+        return exported.from_pretrained(directory, device=None if device == "auto" else device, **how)
+    check_has_torch(directory)
+    from contextual_bert import QuestionAnsweringPipeline, TextPipeline, TextToTextPipeline
+    from contextual_bert.training import chosen_device
+
+    others: Any = {"question_answering": QuestionAnsweringPipeline, "text_to_text": TextToTextPipeline}
+    return others.get(kind, TextPipeline).from_pretrained(directory, device=chosen_device(device), **how)
+
+
+def check_has_torch(directory: Path) -> None:
+    """Raise ConfigurationError where torch, which computes a run, is not installed.
+
+    Args:
+        directory: of the run.
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.places import PathPlace
+
+    if find_spec("torch") is None:
         raise ConfigurationError(
             "is a run, and torch, which computes it, is not installed here",
             fix="Name the folder of an export, or run: pip install contextual-bert.",
             place=PathPlace(directory),
         )
-    from contextual_bert import CompletionPipeline
-    from contextual_bert.training import chosen_device
-
-    place = chosen_device(device)
-    return CompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)

@@ -22,19 +22,20 @@ from contextual_bert_cli.output import (
     show_text,
     working,
 )
+from contextual_bert_cli.pipelines import load_text_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
-from contextual_bert_cli.recipes import check_reads, reading_over, recipe_of_run
+from contextual_bert_cli.recipes import check_reads, reading_of_trained, reading_over, recipe_of_run
 from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
     from pyarrow import Schema
 
-    from contextual_bert import QuestionAnsweringPipeline, TextToTextPipeline
+    from contextual_bert import TextToTextPipeline
     from contextual_bert.context import ContextSchema
     from contextual_bert.data import ReadSettings
     from contextual_bert.inference import TextAnswer, TextSpan
-    from contextual_bert.inference.texts.text_writing import TextWritten
-    from contextual_bert.training import AnyTextTask
+    from contextual_bert.inference.texts.base_question_answering import BaseQuestionAnsweringPipeline
+    from contextual_bert.inference.texts.text_answers import TextWritten
 
 # Key of a query about a text -> the option that gives it.
 QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
@@ -84,7 +85,7 @@ def check_question(kind: str | None, given: dict[str, Any]) -> bool:
     return True
 
 
-def answer_query(pipeline: "QuestionAnsweringPipeline", query: dict[str, Any], *, output_format: str) -> None:
+def answer_query(pipeline: "BaseQuestionAnsweringPipeline", query: dict[str, Any], *, output_format: str) -> None:
     """Answer one question and print it."""
     with working("answering"), at_options(QUERY_OPTIONS):
         span = cast("TextSpan", pipeline(query))
@@ -176,15 +177,15 @@ def command(
     given: Mapping[str, Any],
 ) -> None:
     """Label a text, answer a question about it or write another, or for all rows of a table, for whose it is."""
-    from contextual_bert.data import ReadSettings
     from contextual_bert.errors import ConfigurationError, UnknownNameError
-    from contextual_bert.inference.saved_files import learned_kind
+    from contextual_bert.inference.saved_files import RECORD_FILE, learned_kind, trained_texts
     from contextual_bert.places import PathPlace, SettingsPlace
 
     calm_transformers()
     load_arrow()
-    recipe = recipe_of_run(directory)
+    recipe, is_export = recipe_of_run(directory), (directory / RECORD_FILE).is_file()
     task = recipe.text_task if recipe is not None and not recipe.task.has_items else None
+    learned = trained_texts(directory)
     kept: Any = truncation or (task.truncation if task is not None else None)
     if (text is None) == (data is None):
         raise ConfigurationError(
@@ -211,7 +212,7 @@ def command(
         )
     is_asking = check_question(kind, {**of_text, **of_data, "--text": text, "--truncation": truncation})
     if not is_asking:
-        check_pair(task, text, pair, pair_column)
+        check_pair(learned.pair is not None if task is not None or is_export else None, text, pair, pair_column)
     if data is not None and output is None:
         raise ConfigurationError("needs --output FILE, where the table is written with its labels.", setting="--data")
     if output is not None and output.exists() and not overwrite:
@@ -224,8 +225,7 @@ def command(
             raise ConfigurationError(
                 f"is {value!r}, in which there is nothing to read", fix="Give words.", setting=option
             )
-    trained = recipe.reading if recipe is not None else ReadSettings()
-    own, reading = read_context(context), reading_over(trained, given)
+    own, reading = read_context(context), reading_over(reading_of_trained(learned, directory), given)
     if data is not None:
         named = {"--text-column": text_column, "--pair-column": pair_column, "--question-column": question_column}
         for option, name in named.items():
@@ -234,38 +234,30 @@ def command(
             except UnknownNameError as error:
                 raise error.further(f"Name the right one with {option}.") from error
 
-    from contextual_bert import QuestionAnsweringPipeline, TextPipeline, TextToTextPipeline
-    from contextual_bert.training import chosen_device
-
-    place = chosen_device(device)
     if is_asking:
-        with working(f"loading {directory}"):
-            asked = QuestionAnsweringPipeline.from_pretrained(directory, device=place)
+        asked: Any = load_text_with_notes(directory, device=device, kind="question_answering")
         if data is None or output is None:
             answer_query(asked, {"question": question, "text": text, "context": own}, output_format=output_format)
             return
-        learned = (task.text, task.question) if task is not None else ("text", None)
-        columns = {"text": text_column or learned[0], "question": question_column or learned[1] or "question"}
+        columns = {"text": text_column or learned.text or "text"}
+        columns["question"] = question_column or learned.question or "question"
         answer = partial(asked.answer_table, batch_size=batch_size)
         schema = asked.processor.schema
         write_predictions(data, output, asked.columns, answer, read=columns, schema=schema, reading=reading)
         return
     if writes:
-        with working(f"loading {directory}"):
-            writer = TextToTextPipeline.from_pretrained(directory, device=place)
+        writer: Any = load_text_with_notes(directory, device=device, kind=kind)
         if data is None or output is None:
             write_query(writer, {"text": text, "context": own}, output_format=output_format)
             return
         write, schema = partial(writer.write_table, batch_size=batch_size), writer.processor.schema
-        columns = {"text": text_column or (task.text if task is not None else "text")}
+        columns = {"text": text_column or learned.text or "text"}
         write_predictions(data, output, writer.columns, write, read=columns, schema=schema, reading=reading)
         return
     query = {"text": text, "pair": pair, "context": own}
-    with working(f"loading {directory}"):
-        pipeline = TextPipeline.from_pretrained(directory, device=place, truncation=kept)
+    pipeline: Any = load_text_with_notes(directory, device=device, kind=kind, truncation=kept)
     if data is not None and output is not None:
-        trained = (task.text, task.pair) if task is not None else ("text", None)
-        columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}
+        columns = {"text": text_column or learned.text or "text", "pair": pair_column or learned.pair}
         predict = partial(pipeline.label_table, batch_size=batch_size)
         write_predictions(
             data,
@@ -285,21 +277,23 @@ def command(
         show_text_answer(answer, text or "")
 
 
-def check_pair(task: "AnyTextTask | None", text: str | None, pair: str | None, pair_column: str | None) -> None:
+def check_pair(has_pairs: bool | None, text: str | None, pair: str | None, pair_column: str | None) -> None:
     """Raise ConfigurationError where a run is asked for pairs and learned none, or the other way round.
 
-    A folder without a recipe does not say what its model learned.
+    Args:
+        has_pairs: whether it learned pairs; None: its folder does not say it.
+        text, pair, pair_column: the options.
     """
     from contextual_bert.errors import ConfigurationError
 
-    if task is None:
+    if has_pairs is None:
         return
     option, given = ("--pair-column", pair_column) if text is None else ("--pair", pair)
-    if task.pair is None and given is not None:
+    if not has_pairs and given is not None:
         raise ConfigurationError(
             "is for runs on pairs of texts, and this one is on single ones", setting=option, fix="Leave it out."
         )
-    if task.pair is not None and text is not None and pair is None:
+    if has_pairs and text is not None and pair is None:
         raise ConfigurationError(
             "is missing: the run was trained on pairs of texts", setting="--pair", fix="Give the second text."
         )

@@ -15,7 +15,7 @@ from contextual_bert_cli.recipe_options import TYPED, data_options, is_given, re
 
 if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings, SetPolicy
-    from contextual_bert.inference.saved_files import TrainedSets
+    from contextual_bert.inference.saved_files import TrainedSets, TrainedTexts
     from contextual_bert.training import AnyTextTask, Recipe, TaskSettings
 
 CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
@@ -114,7 +114,7 @@ def evaluation_overrides(
     return found
 
 
-def reading_of_sets(trained: "TrainedSets", directory: Path) -> "ReadSettings":
+def reading_of_trained(trained: "TrainedSets | TrainedTexts", directory: Path) -> "ReadSettings":
     """Return the reading settings of the table that a run, or the run of an export, was trained on.
 
     Raises:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,28 +12,43 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.failures import Interrupted
-from contextual_bert_cli.inputs import checking
+from contextual_bert_cli.inputs import checking, is_asked_by_predict
 from contextual_bert_cli.output import calm_transformers, remark, working
-from contextual_bert_cli.pipelines import load_pipeline
+from contextual_bert_cli.pipelines import load_pipeline, load_text_pipeline
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of
 
 if TYPE_CHECKING:
-    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
+    from contextual_bert.server.state import AnyServedPipeline
 
 EXAMPLE = """\b
 Example:
   contextual-bert serve runs/gsu --catalogue items.parquet
   curl localhost:8000/v1/complete -H 'Content-Type: application/json' -d '{"items": ["coat-1"], "context": {"age": 34}}'
+  contextual-bert serve runs/reviews
+  curl localhost:8000/v1/predict -H 'Content-Type: application/json' -d '{"text": "A bar.", "context": {"age": 34}}'
 """
 KEY_VARIABLE = "CONTEXTUAL_BERT_API_KEY"
+_OF_SETS = (
+    "catalogue",
+    "max_set",
+    "max_blanks",
+    "max_top",
+    "max_completions",
+    "max_forward_passes",
+    "max_exact_fields",
+    "max_computations",
+    "computation_deadline",
+    "exact",
+)
+_OF_TEXTS = ("max_text", "max_all_texts")
 _EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
 
 
 @with_recipe_options(only=READING)
 def command(
     context: typer.Context,
-    directory: options.RunOrExport,
+    directory: options.ServedRunOrExport,
     *,
     catalogue: Annotated[
         Path | None,
@@ -64,6 +80,10 @@ def command(
     max_set: Annotated[int, typer.Option(min=1, help="Items of a set.")] = 64,
     max_blanks: Annotated[int, typer.Option(min=1, help="[MASK] of a set.")] = 8,
     max_top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK].")] = 100,
+    max_text: Annotated[int, typer.Option(min=1, metavar="CHARACTERS", help="Longest text of a query.")] = 20_000,
+    max_all_texts: Annotated[
+        int, typer.Option(min=1, metavar="CHARACTERS", help="All texts of a request together.")
+    ] = 100_000,
     max_completions: Annotated[int, typer.Option(min=1, help="Whole sets that a request may ask for.")] = 20,
     max_forward_passes: Annotated[
         int, typer.Option(min=1, help="Partial sets that the search for whole sets may put through the model.")
@@ -109,16 +129,38 @@ def command(
     log_contexts: Annotated[
         bool, typer.Option("--log-contexts", help="Write the contexts of queries to the log; they may be personal.")
     ] = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Processes that answer, each with a model, on one port; as many as processors are fastest."
+        ),
+    ] = 1,
+    exact: options.Exact = False,
     device: options.Device = "auto",
     given: Mapping[str, Any],
 ) -> None:
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
     choices = {**locals(), **given}
+    from contextual_bert.inference.saved_files import learned_kind
+
     check_reads(choices, ("catalogue",))
     load_arrow()
+    check_options(context, is_for_texts=is_asked_by_predict(directory))
     key = read_key(api_key_file)
     try:
-        from contextual_bert.server import ServerSettings, check_can_listen, create_app, exposure, serve, tried
+        from contextual_bert.server import (
+            ServerSettings,
+            check_can_fork,
+            check_can_listen,
+            create_app,
+            exposure,
+            is_for_texts,
+            serve,
+            serve_with_workers,
+            tried,
+            with_one_thread,
+            workers_remark,
+        )
     except ModuleNotFoundError as error:
         raise _missing(error) from None
 
@@ -137,6 +179,8 @@ def command(
         max_set_length=max_set,
         max_blanks=max_blanks,
         max_top_k=max_top,
+        max_text_characters=max_text,
+        max_all_characters=max_all_texts,
         max_completions=max_completions,
         max_forward_passes=max_forward_passes,
         max_exact_fields=max_exact_fields,
@@ -154,19 +198,29 @@ def command(
     )
 
     reading = reading_of(choices)
-    remark(*exposure(settings, host))
+    remark(*exposure(settings, host), *workers_remark(workers, os.cpu_count()))
     check_can_listen(host, port)
 
-    def load() -> "CompletionPipeline | OnnxCompletionPipeline":
+    def load() -> "AnyServedPipeline":
         # A link may lead to another run from one moment to the next: all files are read from where it leads now.
         place = directory.resolve() if directory.resolve() != directory.absolute() else directory
-        return load_pipeline(place, device=device, catalogue=catalogue, reading=reading)
+        if is_asked_by_predict(place):
+            return load_text_pipeline(place, device=device, kind=learned_kind(place))
+        return load_pipeline(place, device=device, catalogue=catalogue, reading=reading, is_exact=exact)
 
-    with working(f"loading {directory}"):
+    with working(f"loading {directory}"), with_one_thread() if workers > 1 else nullcontext():
         pipeline = tried(load())
+        if workers > 1:
+            check_can_fork(pipeline, workers)
     remark(*pipeline.notes())
-    if pipeline.max_top_k is not None and pipeline.max_top_k < max_top:
+    if not is_for_texts(pipeline) and pipeline.max_top_k is not None and pipeline.max_top_k < max_top:
         remark(f"exported with --top {pipeline.max_top_k}: no query gets more proposals a [MASK]")
+    if workers > 1:
+        try:
+            serve_with_workers(pipeline, load=load, settings=settings, num_workers=workers, host=host, port=port)
+        except KeyboardInterrupt:
+            raise Interrupted("Stopped. What was accepted has been answered.") from None
+        return
     app = create_app(pipeline, load=load, settings=settings)
     signal.signal(signal.SIGHUP, lambda *_: app.reload())
     if hangups:
@@ -176,6 +230,21 @@ def command(
         serve(app, host=host, port=port)
     except KeyboardInterrupt:
         raise Interrupted("Stopped. What was accepted has been answered.") from None
+
+
+def check_options(context: typer.Context, *, is_for_texts: bool) -> None:
+    """Raise ConfigurationError where an option was given that says nothing for this kind of run."""
+    from contextual_bert.errors import ConfigurationError
+
+    for name in _OF_SETS if is_for_texts else _OF_TEXTS:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            served, others = ("texts", "sets") if is_for_texts else ("sets", "texts")
+            raise ConfigurationError(
+                f"is for runs of {others}, and this one is of {served}",
+                setting=f"--{name.replace('_', '-')}",
+                fix="Leave it out.",
+            )
 
 
 def read_key(path: Path | None) -> str | None:

@@ -116,7 +116,9 @@ def command(
     everywhere = {"guidance": guidance} if guidance is not None else {}
     between = separator or trained_sets(directory).separator
     asked = asked_queries(choices, ITEM, own, everywhere=everywhere, separator=between)
-    pipeline: Any = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading_of(choices))
+    pipeline: Any = load_with_notes(
+        directory, device=device, catalogue=catalogue, reading=reading_of(choices), is_exact=True
+    )
     from contextual_bert.inference import similar_items
 
     with working(f"looking for what is like {counted(len(asked.queries), 'item')}"), asked.placing:

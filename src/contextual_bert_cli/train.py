@@ -81,6 +81,7 @@ def command(
     from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.sigterm import Terminated, ending_at_sigterm
+    from contextual_bert.runs.trial_models import check_model_fields
     from contextual_bert.training import counting, emulation_lines
 
     def told(happened: str) -> str:
@@ -108,6 +109,7 @@ def command(
                         if found
                         else f"{output} holds no whole checkpoint: starting from the beginning"
                     )
+            check_model_fields(recipe)
             with working(f"reading {data}"):
                 ready = prepare(recipe)
             with counting("choosing the fields of the context", is_quiet=not is_main_process()) as progress:

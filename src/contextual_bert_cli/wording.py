@@ -120,9 +120,12 @@ def _typed(value: object, *, at: str = "") -> str:
 def _of_settings() -> dict[str, str]:
     """Name of a setting -> the option that takes NAME=VALUE."""
     from contextual_bert.conditioning.registry import METHODS
+    from contextual_bert.models.truncation import SEGMENT_FIELDS
+    from contextual_bert.training.target_texts import DECODER_FIELDS
     from contextual_bert.training.task_settings import ALL_FIELDS, NEW_FIELDS, SET_FIELDS, TEXT_FIELDS, WORD_FIELDS
     from contextual_bert.training.trainer_fields import trainer_fields
 
     of_methods = [setting for method in METHODS for setting in METHODS.settings_of(method)]
-    fields = (*ALL_FIELDS, *NEW_FIELDS, *SET_FIELDS, *TEXT_FIELDS, *WORD_FIELDS, *of_methods)
+    of_heads = (*SET_FIELDS, *TEXT_FIELDS, *WORD_FIELDS, *DECODER_FIELDS, *SEGMENT_FIELDS)
+    fields = (*ALL_FIELDS, *NEW_FIELDS, *of_heads, *of_methods)
     return {**dict.fromkeys(fields, "--model"), **dict.fromkeys(trainer_fields(), "--set")}

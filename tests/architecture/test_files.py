@@ -14,7 +14,7 @@ SOURCE = ROOT / "src"
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.read_text("utf-8").strip())
 LIBRARY = [path for path in FILES if path.relative_to(SOURCE).parts[0] == "contextual_bert"]
 IMPORTED_WHEN_USED = {"scipy"}  # a dependency of the package, but not of exported models (requirements-export.txt)
-IMPORT_NAMES = {"scikit_learn": "sklearn"}  # where they differ from the names of distributions
+IMPORT_NAMES = {"faiss_cpu": "faiss", "scikit_learn": "sklearn"}  # where they differ from the names of distributions
 OWN_PACKAGES = {"contextual_bert", "contextual_bert_cli"}
 EXTRA_OF = {"server": "serve"}  # what needs its extra as a whole, and is imported by nobody else but in a function
 

@@ -35,6 +35,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("README.md", "pip install "): "changes the environment that the tests run in",
     ("README.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     ("docs/guides/compare-methods.md", "contextual-bert compare "): "15 trainings: from-a-table.md runs fewer",
+    ("docs/guides/compare-methods.md", "contextual-bert tune "): "processes of Ray: tests/unit/runs/test_tuning.py",
     ("docs/guides/compare-methods.md", "python -m studies."): "minutes to hours: tests/studies",
     ("docs/index.md", "make "): "a demo of minutes: test_demo runs its recipe",
     ("docs/index.md", "pip install "): "changes the environment that the tests run in",
@@ -49,7 +50,22 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "docs/guides/complete-sets.md",
         "contextual-bert complete run --data outfits.parquet --output by-workers --ray",
     ): "starts processes of Ray: tests/unit/inference and make test-slow run it",
+    (
+        "docs/guides/follow-and-publish.md",
+        "contextual-bert publish runs/gsu my-shop/outfits",
+    ): "sends to a hub: tests/unit/runs/test_publishing.py",
     ("docs/guides/from-a-table.md", "torchrun "): "starts two processes: tests/end_to_end/test_distributed.py",
+    (
+        "docs/guides/serve-fast.md",
+        "contextual-bert serve ",
+    ): "runs until it is stopped: tests/unit/server/test_workers.py",
+    ("docs/guides/serve-fast.md", "contextual-bert index "): "for 10,000 items or more: tests/unit/runs",
+    ("docs/guides/serve-fast.md", "contextual-bert complete runs/gsu "): "with that index: tests/unit/runs",
+    (
+        "docs/guides/serve-fast.md",
+        "contextual-bert export runs/reviews",
+    ): "tests/unit/inference/test_onnx_text_pipeline.py",
+    ("docs/guides/serve-fast.md", "contextual-bert predict "): "with that export: the same tests",
     ("docs/guides/serve-fast.md", "pip install "): "changes the environment that the tests run in",
     ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     ("docs/guides/serve.md", "docker "): "needs a docker daemon: tests/docs/test_front_door.py reads the Dockerfile",
@@ -66,7 +82,7 @@ TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
 SLOW = (
     *("README.md", "index.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md"),
     *("context.md", "items.md", "model.md", "explain.md", "privacy.md", "stylist-world.md"),
-    *("sequences.md", "histories.md"),
+    *("sequences.md", "histories.md", "follow-and-publish.md"),
 )
 SEPARATORS = {"|", "||", "&&", ";", "&"}
 

@@ -354,9 +354,21 @@ def test_hangups_before_and_after_the_server_end_nothing(run_directory: Path, tm
 
 
 @pytest.mark.slow
-def test_the_soak_loses_no_request() -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_soak_loses_no_request(workers: int) -> None:
     soak = Path(__file__).parents[2] / "benchmarks" / "soak.py"
-    line = [sys.executable, str(soak), "--seconds", "30", "--idle", "300", "--descriptors", "400"]
+    line = [
+        sys.executable,
+        str(soak),
+        "--seconds",
+        "30",
+        "--idle",
+        "300",
+        "--descriptors",
+        "400",
+        "--workers",
+        str(workers),
+    ]
     done = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -388,6 +400,9 @@ def test_faults_of_the_start_are_sentences(
         result = command("serve", finished, "--port", port)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"127.0.0.1:{port} cannot be listened on" in result.stderr
+    result = command("serve", finished, "--workers", 0)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--workers" in result.stderr
     result = command("serve", finished, "--api-key-file", tmp_path / "none")
     assert result.exit_code == 2
     assert "--api-key-file" in result.stderr

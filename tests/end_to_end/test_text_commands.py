@@ -221,7 +221,6 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
         "--pair is for runs on pairs of texts, and this one is on single ones. Leave it out": command(
             "predict", run, "--text", "word1", "--pair", "word2"
         ),
-        "Give it to contextual-bert predict, or name another, such as one on sets of items.": command("export", run),
         "is a run on labels of texts. Give it to contextual-bert predict, or name another": command(
             "complete", run, "--set", "word1"
         ),
@@ -471,9 +470,12 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ),
         (
             (*LABELLED, "--from-scratch", "--model", "hidden_act=rlu"),
-            "--model hidden_act=rlu does not work",
+            "--model hidden_act=rlu is unknown. Did you mean 'relu'",
         ),
-        ((*LABELLED, "--model", "hidden_dropout_prob=x"), "--model hidden_dropout_prob=x does not work"),
+        (
+            (*LABELLED, "--model", "hidden_dropout_prob=x"),
+            "hidden_dropout_prob=x is of another type. Give a number",
+        ),
         (
             (*LABELLED, "--from-scratch", "--model", "num_attention_heads=5"),
             "is not a multiple of the number of attention heads (5)",
@@ -552,7 +554,7 @@ def test_options_that_do_not_go_together(command: Any, own_texts: Path, options:
         (("--items", "review", "--max-length", 4), "--max-length is for texts"),
         (("--text", "review", "--min-size", 2), "--min-size is for sets of items, and --text names"),
         (("--text", "review", "--drop-items", "a"), "--drop-items is for sets"),
-        (("--text", "review", "--separator", ";"), "--separator is for sets"),
+        (("--text", "review", "--separator", ";"), "--separator ';' is for labels, and none is named"),
         (("--text", "reviw"), "Did you mean 'review'"),
         (
             ("--text", "review", "--label", "verdict", "--checkpoint", "absent"),

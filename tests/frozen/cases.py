@@ -23,9 +23,17 @@ from contextual_bert.inference import (
     TextPipeline,
     export_onnx,
 )
-from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+    ContextualBertProcessor,
+)
 from contextual_bert.runs import run
 from contextual_bert.server import create_app
+from contextual_bert.testing import miniature_text_processor
 from contextual_bert.training import Recipe, SetCompletion, task_on_texts
 from tests.frozen.tables import (
     NUM_ITEMS,
@@ -82,6 +90,7 @@ def frozen_cases() -> dict[str, Callable[[Path], Found]]:
         **{name: partial(_texts, name, SERVED) for name in TASKS},
         **{f"{name}_{baseline}": partial(_texts, name, baseline) for name, baseline in TEXT_BASELINES},
         "openapi": _openapi,
+        "openapi_texts": _openapi_of_texts,
         "onnx": _onnx,
     }
 
@@ -203,8 +212,26 @@ def _hidden_words(directory: Path) -> list[list[float]]:
 
 
 def _openapi(folder: Path) -> Found:
-    """Keep the server's description of a model: its digest, and the names in it for a difference that reads well."""
-    document = create_app(CompletionPipeline.from_pretrained(_set_run(SERVED, folder))).openapi()
+    """Keep the server's description of a model."""
+    return _digest_of(CompletionPipeline.from_pretrained(_set_run(SERVED, folder)))
+
+
+def _openapi_of_texts(_: Path) -> Found:
+    """Keep the server's description of models for texts: of a label, of tags, of answers."""
+    processor = miniature_text_processor()
+    config = ContextualBertConfig.from_schema(
+        processor.schema, conditioning="global_state", vocab_size=23, type_vocab_size=2, **SIZES
+    )
+    return {
+        "label": _digest_of(TextPipeline(ContextualBertForSequenceClassification(config), processor)),
+        "tags": _digest_of(TextPipeline(ContextualBertForTokenClassification(config), processor, pair="none")),
+        "answers": _digest_of(QuestionAnsweringPipeline(ContextualBertForQuestionAnswering(config), processor)),
+    }
+
+
+def _digest_of(pipeline: Any) -> Found:
+    """Return the digest of a document, and the names in it for a difference that reads well."""
+    document = create_app(pipeline).openapi()
     text = json.dumps(document, sort_keys=True, ensure_ascii=True)
     return {
         "sha256": sha256(text.encode()).hexdigest(),

@@ -303,11 +303,16 @@ def real_positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 
 def summed_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """The sum over all labels but -100: squared errors where there is one logit, else cross-entropies."""
+    """The sum over all labels but -100: squared errors where there is one logit, else cross-entropies.
+
+    Labels of the shape of the logits are 1 for each label that a text has, and 0 for the others.
+    """
     logits = logits.float()
     if logits.shape[-1] == 1:
         is_asked = labels != IGNORED_LABEL
         return functional.mse_loss(logits.view_as(labels)[is_asked], labels[is_asked].float(), reduction="sum")
+    if labels.is_floating_point() and labels.shape == logits.shape:
+        return functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
     if labels.is_floating_point():
         raise ConfigurationError(
             f"Labels of type {labels.dtype} with num_labels={logits.shape[-1]}",

@@ -18,7 +18,8 @@ class LabelShares(LabelModel):
     """A text's label without the text: label shares, or with the context those of somebody like this.
 
     Formula:
-        as ``ShareModel``, with the labels as classes
+        as ``ShareModel``, with the labels as classes; with ``has_several`` two classes a label, no and yes, and the
+        logit of a label is the difference of the two
 
     Shapes:
         input_ids (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
@@ -27,6 +28,8 @@ class LabelShares(LabelModel):
         num_labels: labels.
         layout: the context's features, empty for none.
         conditioning: "none" or "concat".
+        has_several: whether a text may have several labels. The classes of what is counted are then twice the id of a
+            label, and one more where a text has it.
 
     Raises:
         ConfigurationError: less than two labels.
@@ -43,19 +46,32 @@ class LabelShares(LabelModel):
         torch.Size([1, 2])
     """
 
-    def __init__(self, *, num_labels: int, layout: Sequence[FeatureLayout] = (), conditioning: str = "none") -> None:
+    def __init__(
+        self,
+        *,
+        num_labels: int,
+        layout: Sequence[FeatureLayout] = (),
+        conditioning: str = "none",
+        has_several: bool = False,
+    ) -> None:
         super().__init__()
         if num_labels < 2:
             raise ConfigurationError(
                 "is not allowed: shares are of labels", setting="num_labels", value=num_labels, fix="Give 2 or more."
             )
         read = layout if conditioning == "concat" else ()
-        self.shares = ShareModel(num_labels, layout=read, unseen_prior=UNSEEN_LABEL)
+        self.has_several = has_several
+        self.shares = ShareModel(num_labels * (2 if has_several else 1), layout=read, unseen_prior=UNSEEN_LABEL)
 
     def fit(self, training: Observations, validation: Observations | None = None) -> dict[str, Any]:
         """Count and fit; return the prior count and, with a context, the strength of the regularisation."""
-        self.shares.fit(training, validation)
+        # Each decision of several labels is seen in every text: no prior is to be chosen.
+        self.shares.fit(training, validation, prior=UNSEEN_LABEL if self.has_several else None)
         return self.shares.settings
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        return self.shares(context, num_rows=len(input_ids))
+        found = self.shares(context, num_rows=len(input_ids))
+        if not self.has_several:
+            return found
+        no, yes = found.view(len(input_ids), -1, 2).unbind(dim=2)
+        return yes - no

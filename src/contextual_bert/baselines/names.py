@@ -80,6 +80,8 @@ WITHOUT_BERT = tuple(name for name in TEXT_BASELINES if not name.startswith(("be
 BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC)
 # Of labels, those that read no tokens: what is counted, and what reads the words of the whole text.
 WITHOUT_TOKENS = (*POPULARITY, *(name for name in LOGISTIC if name.startswith("tfidf")))
+# Those whose output is one label among all: a softmax that is solved, or cut into a hierarchy.
+ONE_LABEL = (*LOGISTIC, "fasttext", "fasttext_context")
 # Those that can read the vectors of a language model in both directions beside the embeddings of their words.
 READS_ELMO = tuple(
     f"{name}{context}" for name in ("bilstm", "bilstm_crf", "bigru", "rnn") for context in ("", "_context")
@@ -96,4 +98,9 @@ def baselines_of(head: str) -> list[str]:
         ['bilstm', 'bilstm_crf', 'bigru', 'hmm']
     """
     of_texts = [each for each in TEXT_BASELINES if each not in CHAINS]
-    return {"classification": of_texts, "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
+    of_heads = {
+        "classification": of_texts,
+        "multi_label": [each for each in of_texts if each not in ONE_LABEL],
+        "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT],
+    }
+    return of_heads.get(head, [CONTEXT_AS_TEXT])

@@ -5,10 +5,11 @@ from .encoding import (
     encode_records,
     encode_table,
     find_outside,
+    missing_like,
     unknown_in_words,
     unknown_values,
 )
-from .forms import as_tensors, missing_like, unknown_like
+from .forms import as_tensors, unknown_like
 from .infer import ColumnNote, InferredSchema, infer_schema
 from .kinds import (
     Categorical,

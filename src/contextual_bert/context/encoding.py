@@ -56,6 +56,23 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return values == MISSING
 
 
+def missing_like(values: Any) -> Any:
+    """Return an array, or a tensor, of that shape in which the feature is missing in every row.
+
+    Example:
+        >>> missing_like(np.array([3, 1])).tolist(), missing_like(np.array([[4, 5], [3, 0]])).tolist()
+        ([0, 0], [[1, 0], [1, 0]])
+    """
+    missing = values * 0  # of ids the missing one, of lists padding
+    if "float" in str(values.dtype):
+        missing[..., :-1], missing[..., -1] = 0, 1  # of infinity 0 times is no number
+    elif values.ndim > 2:  # a history
+        missing[:, 0, ITEM] = MISSING_ITEM
+    elif values.ndim > 1:
+        missing[..., 0] = MULTI_MISSING
+    return missing
+
+
 def rarely_missing(context: Mapping[str, NDArray[Any]], *, fewest: int = FEWEST_ROWS) -> list[str]:
     """Return the features that fewer than ``fewest`` rows lack.
 

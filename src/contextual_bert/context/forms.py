@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from contextual_bert.context.encoding import missing_like
 from contextual_bert.context.interactions import (
     BASKETS_AGO,
     DAYS_AGO,
@@ -363,23 +364,6 @@ def missing_context(
         {'sex': tensor([0, 0])}
     """
     return {shape.name: FORMS[shape.form].missing(shape, num_rows, device=device) for shape in layout}
-
-
-def missing_like(values: Tensor) -> Tensor:
-    """Return a tensor of that shape in which the feature is missing in every row; its shape says the form.
-
-    Example:
-        >>> missing_like(torch.tensor([3, 1])).tolist(), missing_like(torch.tensor([[4, 5], [3, 0]])).tolist()
-        ([0, 0], [[1, 0], [1, 0]])
-    """
-    missing = torch.zeros_like(values)  # of ids the missing one, of lists padding
-    if values.is_floating_point():
-        missing[..., -1] = 1
-    elif values.ndim > 2:  # a history
-        missing[:, 0, ITEM] = MISSING_ITEM
-    elif values.ndim > 1:
-        missing[..., 0] = MULTI_MISSING
-    return missing
 
 
 def unknown_like(values: Tensor, layout: FeatureLayout) -> Tensor:

@@ -35,6 +35,7 @@ from contextual_bert.errors import ConfigurationError, DataError, SchemaError, s
 
 UNKNOWN = -1
 NULL = -2
+_FEW = 16  # strings that are looked up one by one
 _LARGEST_EXACT = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # bits of a float -> from where whole numbers are rounded
 _ROUNDED_FIX = (
     "Such numbers are rounded from 2**{power} on, and neighbours are one. Give text or whole numbers. Digits that a "
@@ -131,6 +132,10 @@ class Vocabulary:
 
     def lookup(self, strings: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """Ids of a whole column of strings as int64: -1 where the value is unknown, -2 where it is null."""
+        if len(strings) <= _FEW and pa.types.is_string(strings.type):  # a query: a kernel's call costs more than it
+            names = strings.to_pylist()
+            found = [NULL if name is None else self.id_of_value(name) for name in names]
+            return np.array([UNKNOWN if index is None else index for index in found], np.int64)
         array = canonical_array(strings)
         index = pc.index_in(array, value_set=self.array)
         ids = pc.fill_null(index, UNKNOWN - len(self.reserved)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -155,11 +160,10 @@ class Vocabulary:
             >>> Vocabulary(["TRUE", "FALSE", "n/a"]).find(pa.array([True, False, None])).tolist()
             [0, 1, -2]
         """
-        array = canonical_array(strings)
-        ids = self.lookup(array)
+        ids = self.lookup(strings)
         is_unknown = ids == UNKNOWN
         if is_unknown.any():
-            encoded = array.filter(pa.array(is_unknown)).dictionary_encode()
+            encoded = canonical_array(strings).filter(pa.array(is_unknown)).dictionary_encode()
             sought = {value: normal_form(value) for value in encoded.dictionary.to_pylist()}
             codes = {value for value in sought if is_code and is_number(value)}
             found = np.array(

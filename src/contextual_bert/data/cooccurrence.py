@@ -30,7 +30,13 @@ NUM_DOUBTED = 50
 
 
 def cooccurrence_vectors(
-    dataset: SequenceDataset, *, vocab_size: int, size: int, seed: int, has_context: bool
+    dataset: SequenceDataset,
+    *,
+    vocab_size: int,
+    size: int,
+    seed: int,
+    has_context: bool,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Floats, Floats]:
     """Correspondence analysis of what items come with, as a vector an item for the input and one for the output.
 
@@ -56,6 +62,7 @@ def cooccurrence_vectors(
         size: components of a vector; where there are fewer items, the rest of the subspace is zero.
         seed: of the rotation; the singular vectors are the same for every seed.
         has_context: False leaves B out: the vectors of a model that sees no context.
+        progress: called with the rounds that are done, and with all.
 
     Reference: Greenacre (1984), Theory and Applications of Correspondence Analysis. Halko, Martinsson and Tropp (2011),
         Finding structure with randomness, for the subspace iteration, which makes neither A nor B: a round multiplies
@@ -73,7 +80,9 @@ def cooccurrence_vectors(
         return np.zeros((vocab_size, size)), np.zeros((vocab_size, size))
     rank = min(size, num_known - 1)
     subspace = np.random.default_rng(0).standard_normal((vocab_size, min(rank + NUM_EXTRA, num_known)))
-    for _ in range(NUM_ROUNDS):
+    for done in range(NUM_ROUNDS):
+        if progress is not None:
+            progress(done, NUM_ROUNDS)
         subspace, _ = np.linalg.qr(_by_columns(associations.squared, subspace))
     with_items, with_context = (_by_columns(times, subspace) for times in (associations.items, associations.context))
     products = with_items.T @ with_items + with_context.T @ with_context

@@ -83,7 +83,7 @@ def read_phrases(table: pa.Table, *, text: str, name: str) -> Phrases:
     Raises:
         UnknownNameError: no such column.
         DataError: texts that are lists of words; a cell that is no list of pairs of whole numbers; a phrase that is
-            empty, leaves its text, or overlaps another.
+            empty or blank, leaves its text, or overlaps another.
 
     Example:
         >>> table = pa.table({"text": ["New York is big", "so"], "places": ["[[0, 8]]", None]})
@@ -109,7 +109,7 @@ def read_phrases(table: pa.Table, *, text: str, name: str) -> Phrases:
         values, sizes = _listed(column, name)
     else:
         raise _other_type(column, name)
-    return _in_order(_checked(values, sizes, texts, name), sizes, texts)
+    return _in_order(_checked(values, sizes, texts, name), sizes, texts, name)
 
 
 def _printed(column: pa.Array, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -185,13 +185,15 @@ def _checked(
     return values[order]
 
 
-def _in_order(values: NDArray[np.int64], sizes: NDArray[np.int64], texts: pa.ChunkedArray) -> Phrases:
+def _in_order(values: NDArray[np.int64], sizes: NDArray[np.int64], texts: pa.ChunkedArray, name: str) -> Phrases:
     """Return phrases without the blanks at their ends, for a tokenizer may count a blank to the word behind it."""
     has_some = np.flatnonzero(sizes)
     rows, bounds = np.repeat(has_some, sizes[has_some]), values.tolist()
     read: Any = dict(zip(has_some.tolist(), texts.take(pa.array(has_some)).to_pylist(), strict=True))
     for pair, row in zip(bounds, rows.tolist(), strict=True):
         piece = read[row][pair[0] : pair[1]]
+        if not piece.strip():
+            _refuse(f"the phrase {pair} has blanks alone", row, name)
         pair[0] += len(piece) - len(piece.lstrip())
         pair[1] = pair[0] + len(piece.strip())
     starts, ends = np.array(bounds, dtype=np.int64).reshape(-1, 2).T

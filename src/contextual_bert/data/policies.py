@@ -74,7 +74,8 @@ class SetPolicy:
     separator: Annotated[
         str,
         Option(
-            "What stands between the items of one cell of text (CSV): a comma if left out; with --group-by nothing.",
+            "What stands between the items of one cell of text (CSV), with --multi-label between its labels: a comma "
+            "if left out; with --group-by nothing.",
             SETS,
             has_default=False,
             is_of_data=True,

@@ -27,6 +27,7 @@ from .learning import (
 from .metrics import (
     ANSWER_METRICS,
     LABEL_METRICS,
+    MULTI_LABEL_METRICS,
     RANK_METRICS,
     SET_METRICS,
     TEXT_METRICS,
@@ -34,6 +35,7 @@ from .metrics import (
     metric_key,
     metric_of,
 )
+from .multi_label_predictions import MultiLabelPredictions
 from .paired_runs import PairedRuns
 from .plots import plot_comparison, plot_importance, plot_recall, plot_reliability, plot_segments
 from .report import EvaluationSettings, Report, evaluate_scores
@@ -55,6 +57,7 @@ from .text_predictions import TextPredictions
 __all__ = [
     "ANSWER_METRICS",
     "LABEL_METRICS",
+    "MULTI_LABEL_METRICS",
     "RANK_METRICS",
     "SET_METRICS",
     "TEXT_METRICS",
@@ -79,6 +82,7 @@ __all__ = [
     "LearningCurve",
     "LearningPoint",
     "Metric",
+    "MultiLabelPredictions",
     "PairedRuns",
     "Predictions",
     "Provenance",

@@ -17,6 +17,7 @@ from contextual_bert.evaluation.intervals import cluster_codes
 from contextual_bert.evaluation.label_predictions import LabelPredictions
 from contextual_bert.evaluation.measures import check_clusters
 from contextual_bert.evaluation.metrics import exact_mean
+from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.scores import Predictions, Scores
 from contextual_bert.evaluation.sentence_predictions import SentencePredictions
 from contextual_bert.evaluation.set_predictions import SetPredictions
@@ -141,6 +142,11 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
             fix="Train both with the same order (--order).",
         )
     differs = own.true != others.true
+    if isinstance(own, MultiLabelPredictions):
+        if differs.any():
+            text = own.example_id[int(differs.any(axis=1).argmax())]
+            raise DataError(f"{place(run)} and {place(first)} have other true labels for text {text}", fix=_SAME_ROWS)
+        return
     if differs.any():
         row = int(differs.argmax())
         here, there = (each.names[each.true[row]] for each in (own, others))

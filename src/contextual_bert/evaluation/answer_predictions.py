@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contextual_bert.errors import DataError
 from contextual_bert.evaluation.example_predictions import ExamplePredictions
 from contextual_bert.evaluation.metrics import ANSWER_F1, EXACT_MATCH
 from contextual_bert.evaluation.number_columns import reject, set_columns
@@ -62,13 +61,7 @@ class AnswerPredictions(ExamplePredictions):
         for name in ("exact_match", "f1", "true"):
             column = getattr(self, name)
             reject(~((column >= 0) & (column <= 1)), column, name, "between 0 and 1", "Give shares, and not percents.")
-        ordered = self.example_id[self.order()]
-        repeated = np.flatnonzero(np.diff(ordered) == 0)
-        if len(repeated):
-            raise DataError(
-                f"question {ordered[repeated[0]]} occurs more than once",
-                fix="Answer every question once; drop what a sampler repeated to fill its last batch.",
-            )
+        self.check_each_once("question", advice="Answer every question once")
 
     @classmethod
     def of_answers(cls, example_id: ArrayLike, given: Sequence[str], true: Sequence[str]) -> Self:

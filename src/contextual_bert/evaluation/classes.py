@@ -15,6 +15,7 @@ from contextual_bert.evaluation.intervals import SeedMean, seed_mean
 from contextual_bert.evaluation.label_predictions import LabelPredictions, has_tags, text_entities
 from contextual_bert.evaluation.measures import can_measure_predictions
 from contextual_bert.evaluation.metrics import MACRO_F1, metric_of
+from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.scores import Scores
 from contextual_bert.evaluation.tables import Table, seed_cell
 
@@ -30,6 +31,8 @@ class ClassScore:
         name: of the label or type.
         num_true: true labels or entities.
         precision_percent, recall_percent, f1_percent: of them.
+        average_precision_percent: of the ranking of the texts by the label's probability; None where a text has one
+            label, or where no text has this one.
     """
 
     name: str
@@ -37,6 +40,7 @@ class ClassScore:
     precision_percent: float
     recall_percent: float
     f1_percent: float
+    average_precision_percent: float | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class ComparedClass:
     methods: dict[str, SeedMean]
 
 
-def class_scores(rows: LabelPredictions) -> tuple[ClassScore, ...]:
+def class_scores(rows: LabelPredictions | MultiLabelPredictions) -> tuple[ClassScore, ...]:
     """Return the labels that occur in the truth or the prediction, in the order of their ids, or the types of entities,
     the most frequent first.
 
@@ -61,7 +65,15 @@ def class_scores(rows: LabelPredictions) -> tuple[ClassScore, ...]:
         >>> [(each.name, each.num_true, round(each.f1_percent, 1)) for each in class_scores(rows)]
         [('bad', 2, 66.7), ('good', 1, 66.7)]
     """
-    if has_tags(rows.names):
+    average = dict[str, float]()
+    if isinstance(rows, MultiLabelPredictions):
+        right, found, true = (
+            Counter(dict(zip(rows.names, each.sum(axis=0).tolist(), strict=True)))
+            for each in (rows.predicted & (rows.true == 1), rows.predicted, rows.true)
+        )
+        names = [name for name in rows.names if found[name] + true[name]]
+        average = dict(zip(rows.names, rows.average_precision().tolist(), strict=True))
+    elif has_tags(rows.names):
         right, found, true = _entities_by_type(rows)
         names = sorted(found | true, key=lambda name: (-true[name], name))
     else:
@@ -78,6 +90,7 @@ def class_scores(rows: LabelPredictions) -> tuple[ClassScore, ...]:
             100 * right[name] / max(1, found[name]),
             100 * right[name] / max(1, true[name]),
             200 * right[name] / (found[name] + true[name]),
+            average[name] if name in average and true[name] else None,
         )
         for name in names
     )
@@ -86,7 +99,7 @@ def class_scores(rows: LabelPredictions) -> tuple[ClassScore, ...]:
 def classes_of(scores: Scores) -> tuple[ClassScore, ...]:
     """Return ``class_scores`` of the predictions; nothing of what has no labels, or of tags without seqeval."""
     predictions = scores.predictions
-    if not isinstance(predictions, LabelPredictions) or not can_measure_predictions(scores):
+    if not isinstance(predictions, LabelPredictions | MultiLabelPredictions) or not can_measure_predictions(scores):
         return ()
     return class_scores(predictions)
 
@@ -114,16 +127,17 @@ def compared_classes(methods: Mapping[str, Sequence[Sequence[ClassScore]]]) -> t
 
 def score_table(classes: Sequence[ClassScore], *, are_types: bool) -> Table:
     """Return a table with a row a class."""
+    headings = ["precision (%)", "recall (%)", "F1 (%)"]
+    columns = [(each.precision_percent, each.recall_percent, each.f1_percent) for each in classes]
+    if any(each.average_precision_percent is not None for each in classes):
+        headings.append("average precision (%)")
+        columns = [(*own, each.average_precision_percent) for own, each in zip(columns, classes, strict=True)]
     rows = [
-        (
-            each.name,
-            f"{each.num_true:,}",
-            *(f"{value:.2f}" for value in (each.precision_percent, each.recall_percent, each.f1_percent)),
-        )
-        for each in classes
+        (each.name, f"{each.num_true:,}", *("-" if value is None else f"{value:.2f}" for value in own))
+        for each, own in zip(classes, columns, strict=True)
     ]
     name = _name(are_types=are_types)
-    return Table(f"By {name}", (name, "n", "precision (%)", "recall (%)", "F1 (%)"), tuple(rows))
+    return Table(f"By {name}", (name, "n", *headings), tuple(rows))
 
 
 def compared_table(classes: Sequence[ComparedClass], methods: Mapping[str, str], *, are_types: bool) -> Table:

@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from contextual_bert.errors import ConfigurationError, DataError
+
 
 @dataclass(frozen=True, eq=False)
 class ExamplePredictions:
@@ -36,19 +38,38 @@ class ExamplePredictions:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return all rows of the parts, in the order given."""
+        """Return all rows of the parts, which share what is no column, in the order given."""
+        if any(part.shared != parts[0].shared for part in parts):
+            raise ConfigurationError(
+                f"{len(parts)} parts of predictions", fix="Give one or more, all with the same names."
+            )
         names = parts[0].as_arrays()
         columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(**columns)
+        return cls(**columns, **parts[0].shared)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """Return the rows that a boolean mask or an array of row numbers names."""
         columns: dict[str, Any] = {name: column[rows] for name, column in self.as_arrays().items()}
-        return type(self)(**columns)
+        return type(self)(**columns, **self.shared)
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Return the fields that are no columns, and the same for all rows."""
+        return {}
 
     def order(self) -> NDArray[np.int64]:
         """Return the row numbers that put the rows in the order of example_id."""
         return np.argsort(self.example_id, kind="stable")
+
+    def check_each_once(self, row: str, *, advice: str) -> None:
+        """Raise DataError where an example has two rows; ``row``: what a row is called."""
+        ordered = self.example_id[self.order()]
+        repeated = np.flatnonzero(np.diff(ordered) == 0)
+        if len(repeated):
+            raise DataError(
+                f"{row} {ordered[repeated[0]]} occurs more than once",
+                fix=f"{advice}; drop what a sampler repeated to fill its last batch.",
+            )
 
     def sorted(self) -> Self:
         """Return the same rows by example_id: the canonical order."""

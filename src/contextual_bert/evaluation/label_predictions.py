@@ -26,7 +26,7 @@ from contextual_bert.evaluation.metrics import (
     MEAN_ABSOLUTE_ERROR,
     ROOT_MEAN_SQUARED_ERROR,
 )
-from contextual_bert.evaluation.number_columns import reject, set_columns
+from contextual_bert.evaluation.number_columns import check_label_names, reject, set_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +72,7 @@ class LabelPredictions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         set_columns(self, self.as_arrays(), row="labelled row")
-        if not self.names or len(set(self.names)) < len(self.names):
-            raise ConfigurationError(
-                "is not allowed",
-                setting="names",
-                value=self.names,
-                fix="Give each label a name of its own, in the order of ids.",
-            )
+        check_label_names(self.names)
         for name in ("predicted", "true"):
             ids = getattr(self, name)
             fix = "Give ids that count the names from 0, and leave out rows without a label (-100)."
@@ -165,15 +159,15 @@ class LabelPredictions:
         """
         sizes = [1, len(self.names), len(self.names)]
         right, both, either, rest = np.split(means, np.cumsum(sizes), axis=-1)
-        class_f1 = _percent(2 * both, either)
+        class_f1 = percent_of(2 * both, either)
         metrics = {ACCURACY: 100 * right[..., 0], MACRO_F1: class_f1.sum(axis=-1) / (either > 0).sum(axis=-1)}
         if self.grades is not None:
             metrics[MEAN_ABSOLUTE_ERROR] = rest[..., 0]
             metrics[ROOT_MEAN_SQUARED_ERROR] = np.sqrt(rest[..., 1])
         if has_tags(self.names):
             correct, found, there = np.moveaxis(rest, -1, 0)
-            metrics |= {ENTITY_PRECISION: _percent(correct, found), ENTITY_RECALL: _percent(correct, there)}
-            metrics[ENTITY_F1] = _percent(2 * correct, found + there)
+            metrics |= {ENTITY_PRECISION: percent_of(correct, found), ENTITY_RECALL: percent_of(correct, there)}
+            metrics[ENTITY_F1] = percent_of(2 * correct, found + there)
         return metrics
 
 
@@ -237,5 +231,11 @@ def _entity_counts(rows: LabelPredictions) -> NDArray[np.float64]:
     return counts
 
 
-def _percent(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def percent_of(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a share in %, 0 where there is nothing to divide by.
+
+    Example:
+        >>> percent_of(np.array([1.0, 0.0]), np.array([4.0, 0.0]))
+        array([25.,  0.])
+    """
     return 100 * np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)

@@ -9,14 +9,14 @@ Paper: not there. docs/protocol.md, "Equal treatment".
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import seed_mean
-from contextual_bert.evaluation.serialization import JsonText
+from contextual_bert.evaluation.serialization import CAN_LACK, JsonText
 
 # The resolution of a study of three seeds: the paper's standard errors are 0.004 to 0.008 nats. What one more epoch
 # would change by less cannot be told from another seed.
@@ -29,12 +29,20 @@ _FEWEST_POINTS = 3
 
 @dataclass(frozen=True)
 class LearningPoint:
-    """One evaluation during training; the training loss is None where none was logged since the last one."""
+    """One evaluation during training.
+
+    Args:
+        epoch, step: when it was.
+        train_loss_nats: None where none was logged since the last one.
+        validation_cross_entropy_nats: of the validation part.
+        validation_metrics: further metrics of the validation part by key, such as the accuracy of next sentences.
+    """
 
     epoch: float
     step: int
     train_loss_nats: float | None
     validation_cross_entropy_nats: float
+    validation_metrics: dict[str, float] = field(default_factory=dict[str, float], metadata={CAN_LACK: True})
 
 
 @dataclass(frozen=True)

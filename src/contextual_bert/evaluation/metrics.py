@@ -21,7 +21,10 @@ NEXT_ITEM = "next item"  # what a row of sequences asks for
 RECIPROCAL_RANK = "mean_reciprocal_rank"
 CALIBRATION_ERROR = "expected_calibration_error"
 ACCURACY = "accuracy_percent"
+MICRO_F1 = "micro_f1_percent"
 MACRO_F1 = "macro_f1_percent"
+EXACT_LABELS = "exact_labels_percent"
+LABEL_RANKING = "label_ranking_precision_percent"
 MEAN_ABSOLUTE_ERROR = "mean_absolute_error"
 ROOT_MEAN_SQUARED_ERROR = "root_mean_squared_error"
 ENTITY_PRECISION = "entity_precision_percent"
@@ -35,7 +38,7 @@ ANSWER_F1 = "answer_f1_percent"
 _OF_WHICH = {"set": "", "repeated": " of repeated items", "new": " of new items"}
 _OF_SETS = {"recall": "recall", "ndcg": "NDCG", "hit_rate": "PHR", "map": "MAP"}
 # The first of these that a task has is what its rows are judged by.
-MAIN_METRICS = (ENTITY_F1, ANSWER_F1, ACCURACY, CROSS_ENTROPY)
+MAIN_METRICS = (ENTITY_F1, ANSWER_F1, MICRO_F1, ACCURACY, CROSS_ENTROPY)
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,31 @@ _METRICS = {
             True,
             "Macro F1: plain mean over the classes that occur in the truth or the prediction.",
         ),
+        Metric(
+            MICRO_F1,
+            "micro F1",
+            "%",
+            2,
+            True,
+            "Micro F1: over all texts and labels at once. A label is predicted where its probability is above 1/2.",
+        ),
+        Metric(
+            EXACT_LABELS,
+            "exact label match",
+            "%",
+            2,
+            True,
+            "Exact label match: percent of texts whose labels are all right, with none too many.",
+        ),
+        Metric(
+            LABEL_RANKING,
+            "LRAP",
+            "%",
+            2,
+            True,
+            "LRAP: label ranking average precision. For each label of a text, the share of the text's own among all "
+            "labels that are as likely; a mean over texts that have one.",
+        ),
         Metric(MEAN_ABSOLUTE_ERROR, "MAE", "", 4, False, _OF_GRADES),
         Metric(ROOT_MEAN_SQUARED_ERROR, "RMSE", "", 4, False, _OF_GRADES),
         Metric(ENTITY_PRECISION, "entity precision", "%", 2, True, _OF_ENTITIES),
@@ -169,10 +197,11 @@ LABEL_METRICS = (
     ENTITY_RECALL,
     ENTITY_F1,
 )
+MULTI_LABEL_METRICS = (MICRO_F1, MACRO_F1, EXACT_LABELS, LABEL_RANKING)
 ANSWER_METRICS = (EXACT_MATCH, ANSWER_F1)
 TEXT_METRICS = (EXACT_TEXT,)
 SET_METRICS = tuple(f"set_{name}_at_{k}_percent" for k in SET_KS for name in _OF_SETS)
-PREDICTION_METRICS = (*LABEL_METRICS, *ANSWER_METRICS, *TEXT_METRICS)
+PREDICTION_METRICS = (*dict.fromkeys((*LABEL_METRICS, *MULTI_LABEL_METRICS)), *ANSWER_METRICS, *TEXT_METRICS)
 _SHORT_NAMES = {
     "accuracy": ACCURACY,
     "answer_f1": ANSWER_F1,
@@ -180,11 +209,15 @@ _SHORT_NAMES = {
     "entity_f1": ENTITY_F1,
     "entity_precision": ENTITY_PRECISION,
     "entity_recall": ENTITY_RECALL,
+    "exact_labels": EXACT_LABELS,
     "exact_match": EXACT_MATCH,
     "exact_text": EXACT_TEXT,
+    "lrap": LABEL_RANKING,
     "macro_f1": MACRO_F1,
     "mae": MEAN_ABSOLUTE_ERROR,
+    "micro_f1": MICRO_F1,
     "mrr": RECIPROCAL_RANK,
+    "next_sentence_accuracy": NEXT_SENTENCE,
     "rmse": ROOT_MEAN_SQUARED_ERROR,
 }
 
@@ -266,6 +299,20 @@ def metric_of(key: str) -> Metric:
             allowed=f"Known: recall_at_<k>_percent, set_recall_at_<k>_percent, {', '.join(_METRICS)}.",
         )
     return Metric(key, f"recall@{k}", "%", 2, True)
+
+
+def is_metric(key: str) -> bool:
+    """Return True for the key of a metric.
+
+    Example:
+        >>> is_metric("accuracy_percent"), is_metric("runtime")
+        (True, False)
+    """
+    try:
+        metric_of(key)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def metric_key(name: str) -> str:

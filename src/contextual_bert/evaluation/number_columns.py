@@ -50,6 +50,17 @@ def _number_column(values: object, place: str, dtype: type[np.generic]) -> NDArr
     return raw.astype(dtype)
 
 
+def check_label_names(names: Sequence[str]) -> None:
+    """Raise ConfigurationError unless each label has a name of its own."""
+    if not names or len(set(names)) < len(names):
+        raise ConfigurationError(
+            "is not allowed",
+            setting="names",
+            value=names,
+            fix="Give each label a name of its own, in the order of ids.",
+        )
+
+
 def reject(is_wrong: NDArray[np.bool_], values: NDArray[np.generic], column: str, allowed: str, fix: str) -> None:
     """Raise a DataError that names the first wrong row, if there is one."""
     rows = np.flatnonzero(is_wrong)

@@ -44,6 +44,7 @@ from contextual_bert.evaluation.metrics import (
     recall_key,
     usable_ks,
 )
+from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.new_items import NewItemCalibration
 from contextual_bert.evaluation.scores import Scores, recall_curve
 from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_by_value, worst_segment
@@ -65,6 +66,13 @@ COLD_FEATURE = "customer in training"
 # Below this many clusters every cluster interval is known to be too narrow (Cameron and Miller 2015).
 FEW_CLUSTERS = 30
 MANY_VALUES = 50  # of a feature, as ids have them
+# Of several labels at once each is decided about, so a row is a label of a text, and its answers are yes and no.
+OF_DECISIONS: Mapping[str, Any] = {
+    "ks": (1,),
+    "row_name": "label decision",
+    "set_name": "text",
+    "choice_name": "decision",
+}
 
 
 @dataclass(frozen=True)
@@ -334,6 +342,8 @@ def default_settings(scores: Scores) -> EvaluationSettings:
         return EvaluationSettings(row_name="hidden token", set_name="text", choice_name="token")
     if isinstance(predictions, LabelPredictions):
         return EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
+    if isinstance(predictions, MultiLabelPredictions):
+        return EvaluationSettings(**OF_DECISIONS)
     return EvaluationSettings(ks=(1,), row_name="answer end", set_name="question", choice_name="place")
 
 

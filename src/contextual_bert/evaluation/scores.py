@@ -26,6 +26,7 @@ from contextual_bert.evaluation.metrics import (
     recall_key,
     usable_ks,
 )
+from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.number_columns import reject, set_columns
 from contextual_bert.evaluation.sentence_predictions import SentencePredictions
 from contextual_bert.evaluation.set_predictions import SetPredictions
@@ -33,7 +34,14 @@ from contextual_bert.evaluation.text_predictions import TextPredictions
 
 # bf16 scorers sum their probabilities in float32: a hair above one is rounding, more is a wrong scorer.
 _ROUNDING = 1e-3
-Predictions = LabelPredictions | AnswerPredictions | SetPredictions | TextPredictions | SentencePredictions
+Predictions = (
+    LabelPredictions
+    | MultiLabelPredictions
+    | AnswerPredictions
+    | SetPredictions
+    | TextPredictions
+    | SentencePredictions
+)
 _COLUMNS = ("example_id", "position", "log_probability", "num_better", "num_tied", "confidence")
 
 
@@ -49,7 +57,8 @@ class Scores:
 
     Args:
         example_id: row of the original table; all positions of a set, or words of a text, share it.
-        position: the masked position within the set; of a tag that of its word; of an answer twice its window for the
+        position: the masked position within the set; of a tag that of its word; of several
+            labels the id of the label; of an answer twice its window for the
             first token, one more for the last.
         log_probability: of the target, in nats; finite, at most 0.
         num_better: items with a strictly higher score than the target.
@@ -175,14 +184,17 @@ class Scores:
 
 def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
     labels = [part for part in parts if isinstance(part, LabelPredictions)]
+    several = [part for part in parts if isinstance(part, MultiLabelPredictions)]
     answers = [part for part in parts if isinstance(part, AnswerPredictions)]
     sets = [part for part in parts if isinstance(part, SetPredictions)]
     texts = [part for part in parts if isinstance(part, TextPredictions)]
     pairs = [part for part in parts if isinstance(part, SentencePredictions)]
-    if not labels and not answers and not sets and not texts and not pairs:
+    if not labels and not several and not answers and not sets and not texts and not pairs:
         return None
     if len(labels) == len(parts):
         return LabelPredictions.concatenate(labels)
+    if len(several) == len(parts):
+        return MultiLabelPredictions.concatenate(several)
     if len(answers) == len(parts):
         return AnswerPredictions.concatenate(answers)
     if len(sets) == len(parts):

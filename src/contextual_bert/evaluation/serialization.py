@@ -7,12 +7,14 @@ Paper: not there.
 
 import json
 import math
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from contextual_bert.errors import DataError
 from contextual_bert.json_text import json_text, without_nonfinite
+
+CAN_LACK = "can_lack"  # in the metadata of a field that earlier results do not have
 
 
 class JsonText:
@@ -46,9 +48,10 @@ def _restore(raw: Any, kind: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        if wrong := set(raw) ^ set(hints):
+        needed = {each.name for each in fields(kind) if not each.metadata.get(CAN_LACK)}
+        if wrong := (set(raw) - set(hints)) | (needed - set(raw)):
             raise KeyError(f"keys {sorted(wrong)} are unknown or missing")
-        return kind(**{name: _restore(raw[name], hint) for name, hint in hints.items()})  # pyright: ignore[reportCallIssue]
+        return kind(**{name: _restore(raw[name], hint) for name, hint in hints.items() if name in raw})  # pyright: ignore[reportCallIssue]
     if origin is UnionType:
         return None if raw is None else _restore(raw, next(each for each in arguments if each is not NoneType))
     if origin is tuple:

@@ -27,7 +27,15 @@ from .explain import (
     ItemReasons,
     explain,
 )
-from .exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
+from .exported import (
+    Completions,
+    OnnxCompletionPipeline,
+    OnnxExport,
+    OnnxQuestionAnsweringPipeline,
+    OnnxTextExport,
+    OnnxTextPipeline,
+    export_onnx,
+)
 from .flat import to_table
 from .item_updates import change_catalogue
 from .item_vectors import item_vectors
@@ -98,6 +106,9 @@ __all__ = [
     "LabelledTexts",
     "OnnxCompletionPipeline",
     "OnnxExport",
+    "OnnxQuestionAnsweringPipeline",
+    "OnnxTextExport",
+    "OnnxTextPipeline",
     "Permitted",
     "QuestionAnsweringPipeline",
     "QuestionReport",

@@ -21,6 +21,7 @@ from contextual_bert.inference.completion_answers import (
     Candidate,
     Remarks,
     Slot,
+    estimate_notes,
     new_candidates,
     new_item_notes,
     notes_on,
@@ -56,15 +57,17 @@ Gaps = Sequence[NDArray[np.int64]]  # one array a set
 class Ranking(NamedTuple):
     """The best permitted items of each [MASK], set after set.
 
-    Shapes: ids, probabilities (blanks, proposals); excluded (blanks,).
+    Shapes: ids, probabilities (blanks, proposals); excluded, errors (blanks,).
 
     ``probabilities`` are renormalised over what is permitted; ``excluded`` is the probability that the model gives to
-    what is not permitted. Of fewer permitted items than proposals, the rest are forbidden ones.
+    what is not permitted. Of fewer permitted items than proposals, the rest are forbidden ones. ``errors`` are relative
+    standard errors of the probabilities, where an index estimated the sum over the items; None where all are exact.
     """
 
     ids: NDArray[np.int64]
     probabilities: NDArray[np.floating[Any]]
     excluded: NDArray[np.floating[Any]]
+    errors: NDArray[np.floating[Any]] | None = None
 
 
 class SetModel(Model, Protocol):
@@ -189,9 +192,11 @@ class BaseCompletionPipeline(ABC):
         requests = [read_request(query, row=row) for row, query in enumerate(queries)]
         context = encode_contexts(requests, self.processor)
         schema = self.processor.schema
-        has_unknown = (
-            context.has_unknown(schema) if context is not None and schema is not None else [True] * len(requests)
-        )
+        unknown: list[dict[str, list[str]] | None] = [None] * len(requests)  # to be looked for, row by row
+        if context is not None and len(requests) == 1:  # what was read once need not be read again
+            unknown = [{name: list(values) for name, values in context.unknown.items()}]
+        elif context is not None and schema is not None:
+            unknown = [None if has else {} for has in context.has_unknown(schema)]
         notes = ContextNotes(context, schema, self.model)
         for start in range(0, len(requests), batch_size):
             batch = requests[start : start + batch_size]
@@ -201,7 +206,7 @@ class BaseCompletionPipeline(ABC):
             gaps = self.gaps_of(batch, row=start)
             filled = self.fill([each.items for each in batch], encoded, permitted, gaps=gaps, **how)
             for row, (request, slots) in enumerate(zip(batch, filled, strict=True), start):
-                yield self.answer(request, slots, has_unknown=has_unknown[row], context_notes=notes.of(row))
+                yield self.answer(request, slots, unknown=unknown[row], context_notes=notes.of(row))
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """Return the permitted items of each blank of the query."""
@@ -259,24 +264,26 @@ class BaseCompletionPipeline(ABC):
         each_blank = np.concatenate([each.items for each in permitted])
         read, gaps = self.read_of(sets, gaps)
         found = self.rank_permitted(read, context, each_blank, top_k=top_k, guidance=guidance, gaps=gaps)
-        ranked = zip(found.ids.tolist(), found.probabilities.tolist(), found.excluded.tolist(), strict=True)
+        errors = found.errors.tolist() if found.errors is not None else [0.0] * len(found.ids)
+        ranked = zip(found.ids.tolist(), found.probabilities.tolist(), found.excluded.tolist(), errors, strict=True)
         return self.slots(sets, permitted, ranked)
 
     def slots(
         self,
         sets: Sequence[Sequence[str]],
         permitted: Sequence[Permitted],
-        ranked: Iterator[tuple[list[int], list[float], float]],
+        ranked: Iterator[tuple[list[int], list[float], float, float]],
     ) -> Iterator[list[Slot]]:
-        """The slots of each set from the best ids of each blank, their probabilities and what is excluded."""
+        """The slots of each set from the best ids of each blank, their probabilities, what is excluded and errors."""
         for items, each in zip(sets, permitted, strict=True):
             slots: list[Slot] = []
             for blank, position in enumerate(index for index, item in enumerate(items) if item == MASK):
-                ids, values, outside = next(ranked)
+                ids, values, outside, error = next(ranked)
                 # Of fewer than top_k permitted items, the rest of the best are forbidden ones.
                 pairs = list(zip(ids, values, strict=True))[: each.num_items(blank)]
                 proposals = [self._candidate(key, probability) for key, probability in pairs]
-                slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
+                slot = slot_of(position, proposals, each, blank=blank, excluded_probability=outside)
+                slots.append({**slot, "probability_error": error} if error else slot)
             yield slots
 
     def _candidate(self, index: int, probability: float) -> Candidate:
@@ -286,14 +293,19 @@ class BaseCompletionPipeline(ABC):
         return found
 
     def answer(
-        self, request: Request, slots: list[Slot], *, has_unknown: bool = True, context_notes: Sequence[str] = ()
+        self,
+        request: Request,
+        slots: list[Slot],
+        *,
+        unknown: dict[str, list[str]] | None = None,
+        context_notes: Sequence[str] = (),
     ) -> Answer:
         """The answer with what the reader should know about it.
 
         Args:
             request: the query as it was read.
             slots: what was found.
-            has_unknown: False where all values of the context are known, so that nobody needs to look for others.
+            unknown: values of the context that the model never saw, by feature; None: they are looked for.
             context_notes: of its context.
         """
         notes = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
@@ -303,7 +315,8 @@ class BaseCompletionPipeline(ABC):
                 f"Each blank is filled by itself: a choice of proposals for all {len(slots)} may break "
                 f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
             )
-        remarks = self.remarks(request, [*notes, *context_notes], has_unknown=has_unknown)
+        notes += estimate_notes(slots)
+        remarks = self.remarks(request, [*notes, *context_notes], unknown=unknown)
         remarks["notes"] += new_item_notes(new_candidates(slots))  # last, see ``shortened``
         return Answer(items=request.items, slots=slots, **remarks)
 
@@ -318,13 +331,15 @@ class BaseCompletionPipeline(ABC):
         """Return sentences on what was loaded: an export whose run is another one now, a catalogue unlike the model."""
         return [*self.origin_notes, *(self.catalogue.notes() if self.catalogue is not None else ())]
 
-    def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
+    def remarks(
+        self, request: Request, notes: Sequence[str], *, unknown: dict[str, list[str]] | None = None
+    ) -> Remarks:
         """Return unknown items and values of a query, with notes after those given."""
         vocabulary = self.processor.items
         visible = [item for item in request.items if item != MASK]
         return Remarks(
             unknown_items=[item for item in visible if vocabulary.id_of_value(item) is None],
-            unknown_context=self.processor.unknown_values(request.context) if has_unknown else {},
+            unknown_context=self.processor.unknown_values(request.context) if unknown is None else unknown,
             notes=[
                 *notes,
                 *notes_on(

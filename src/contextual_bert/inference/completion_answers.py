@@ -36,7 +36,8 @@ class Slot(TypedDict):
     ``position``: in the set; ``candidates``: from the most to the least probable, none where no item is permitted;
     ``normalised_over``: what the probabilities sum to one over; ``num_permitted``: how many items that are;
     ``excluded_probability``: what the model gives to all other items; ``removed``: how many items each constraint took
-    away, in the order in which they were applied; ``reason``: why there is no candidate.
+    away, in the order in which they were applied; ``reason``: why there is no candidate; ``probability_error``: the
+    relative standard error of the probabilities, where an index estimated what they are divided by.
     """
 
     position: int
@@ -46,6 +47,7 @@ class Slot(TypedDict):
     excluded_probability: float
     removed: dict[str, int]
     reason: str | None
+    probability_error: NotRequired[float]
 
 
 class Remarks(TypedDict):
@@ -80,6 +82,24 @@ def slot_of(
         removed={name: counts[blank] for name, counts in permitted.removed.items() if counts[blank]},
         reason=permitted.reason(blank),
     )
+
+
+def estimate_notes(slots: Sequence[Slot]) -> list[str]:
+    """Return a note on probabilities that were divided by an estimated sum; none where all are exact.
+
+    Example:
+        >>> slot = Slot(position=0, candidates=[], normalised_over="", num_permitted=9, excluded_probability=0.0,
+        ...             removed={}, reason=None, probability_error=0.01)
+        >>> estimate_notes([slot])[0][-54:]
+        'sample: 95% of the time they are right to within 2.0%.'
+    """
+    largest = max((slot.get("probability_error", 0.0) for slot in slots), default=0.0)
+    if not largest:
+        return []
+    return [
+        "The index of the items found the proposals. What their probabilities are divided by is estimated from a "
+        f"sample: 95% of the time they are right to within {1.96 * largest:.1%}."
+    ]
 
 
 def new_item_notes(names: Iterable[str], *, of_the_set: bool = False) -> list[str]:

@@ -25,9 +25,10 @@ from contextual_bert.inference.queries import (
     read_request,
 )
 from contextual_bert.inference.scoring import to_device
-from contextual_bert.inference.texts.answer_spans import log_shares
-from contextual_bert.inference.texts.encode_questions import NO_ANSWER, encode_questions
+from contextual_bert.inference.texts.answer_scoring import log_shares
+from contextual_bert.inference.texts.encode_questions import encode_questions
 from contextual_bert.inference.texts.encode_texts import encode_texts
+from contextual_bert.inference.texts.question_windows import NO_ANSWER
 from contextual_bert.inference.texts.text_labels import LabelColumns
 from contextual_bert.inference.texts.text_layout import NO_START
 from contextual_bert.inference.texts.text_writing import written_ids
@@ -147,7 +148,7 @@ class InspectedLabel(InspectedText):
     keys = ("text", "pair")
 
     def shares(self, outputs: Any) -> dict[str, Tensor]:
-        return {"label": self.labels.read(outputs.logits.float())[0]}
+        return {"label": torch.from_numpy(self.labels.read(outputs.logits.float().cpu().numpy()))[0]}
 
     def choice_name(self, choice: int) -> str:
         return self.labels.names[choice]

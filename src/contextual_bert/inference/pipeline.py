@@ -6,6 +6,7 @@ This module knows no table and no training.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -23,13 +24,17 @@ from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Gaps
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_answers import JointAnswer, Method, new_item_notes
 from contextual_bert.inference.context_notes import ContextNotes
-from contextual_bert.inference.guidance import guided_logits
+from contextual_bert.inference.guidance import guided_logits, guided_states
+from contextual_bert.inference.index_ranking import NOTHING_ADDED, AddedScores, IndexRanker
+from contextual_bert.inference.item_index import ItemIndex, index_of
 from contextual_bert.inference.item_updates import with_new_items
 from contextual_bert.inference.joint import JointSearch
+from contextual_bert.inference.output_rows import OutputRows
 from contextual_bert.inference.queries import Request, check_queries, check_set, encode_contexts, read_request
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.saved_files import RUN_FILES, check_holds_model, check_run, holds_baseline, trained_sets
 from contextual_bert.inference.verdicts import FieldVerdicts
+from contextual_bert.json_text import json_text
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.places import PathPlace
 
@@ -80,6 +85,7 @@ class CompletionPipeline(BaseCompletionPipeline):
         self.model: ContextualBertForMaskedLM = model.to(place).eval()
         attributes = self.model.bert.embeddings.attributes
         self.is_new = attributes.is_new.cpu().numpy() if attributes is not None else None
+        self.ranker: IndexRanker | None = None
 
     @classmethod
     def from_pretrained(
@@ -89,8 +95,12 @@ class CompletionPipeline(BaseCompletionPipeline):
         device: str | torch.device | None = None,
         catalogue: str | Path | Frame | None = None,
         reading: ReadSettings | None = None,
+        is_exact: bool = False,
     ) -> Self:
         """The pipeline of a run directory, and a catalogue if there is one: a file or a table.
+
+        On the CPU the index of the run's items ranks them, where ``contextual-bert index`` made one and ``is_exact`` is
+        not true.
 
         Where the run's items have features, items of the catalogue that it does not know are known by theirs.
 
@@ -118,7 +128,23 @@ class CompletionPipeline(BaseCompletionPipeline):
         pipeline = cls(model, processor, device=device, catalogue=shop)
         pipeline.sets = trained_sets(directory)
         pipeline.verdicts = FieldVerdicts.from_run(directory)
+        if not is_exact and pipeline.model.device.type == "cpu":
+            index, pipeline.origin_notes = index_of(directory)
+            if index is not None:
+                pipeline.rank_by(index)
         return pipeline
+
+    def rank_by(self, index: ItemIndex | None) -> None:
+        """Rank the items by an index of the output matrix from now on; by the whole matrix, with None.
+
+        Joint completions and items alike go on with the whole matrix.
+        """
+        self.ranker = IndexRanker(index, self.output_rows()) if index is not None else None
+
+    @torch.no_grad()
+    def output_rows(self) -> OutputRows:
+        """Return the rows of the output matrix as arrays, with what the features of items add."""
+        return OutputRows(*(each.float().cpu().numpy() for each in self.model.output_matrix()))
 
     def complete_jointly(
         self,
@@ -203,6 +229,8 @@ class CompletionPipeline(BaseCompletionPipeline):
             inputs["context"] = {name: torch.as_tensor(values) for name, values in context.items()}
         elif context is not None:
             inputs["context"] = context
+        if self.ranker is not None:
+            return self._rank_by_index(self.ranker, inputs, permitted, top_k=top_k, guidance=guidance)
         logits = self.logits(inputs, guidance=guidance)
         is_permitted = torch.from_numpy(permitted).to(logits.device)
         ids = cast(Tensor, inputs["input_ids"]).to(logits.device)
@@ -217,9 +245,44 @@ class CompletionPipeline(BaseCompletionPipeline):
         probabilities = (best.values - of_permitted).exp()
         return Ranking(best.indices.cpu().numpy(), probabilities.cpu().numpy(), excluded.cpu().numpy())
 
+    def _rank_by_index(
+        self,
+        ranker: IndexRanker,
+        inputs: Mapping[str, Any],
+        permitted: NDArray[np.bool_],
+        *,
+        top_k: int,
+        guidance: Sequence[float] | float,
+    ) -> Ranking:
+        ids = cast(Tensor, inputs["input_ids"])
+        blanks = (ids == self.model.config.mask_token_id).flatten().nonzero(as_tuple=True)[0]
+        rows = blanks // ids.shape[1]
+        weights = guidance if isinstance(guidance, Sequence) else [guidance] * len(ids)
+        states = guided_states(self.model, inputs, weights, rows=rows)
+        reserved = self.model.config.reserved_token_ids
+        left_out = cast(Tensor, excluded_ids(self._over, ids, blanks, reserved=reserved)).numpy()
+        added = [NOTHING_ADDED] * len(blanks)
+        if states.added is not None:
+            pairs = zip(states.added.items.numpy(), states.added.scores.float().numpy(), strict=True)
+            added = [AddedScores.summed(*pair) for pair in pairs]
+        top_k = min(top_k, self.model.config.vocab_size)
+        found = Ranking(
+            np.zeros((len(blanks), top_k), np.int64),
+            np.zeros((len(blanks), top_k)),
+            np.zeros(len(blanks)),
+            np.zeros(len(blanks)),
+        )
+        for row, state in enumerate(states.read.numpy()):
+            best = ranker.rank(state, permitted[row], top_k=top_k, left_out=left_out[row], added=added[row])
+            found.ids[row, : len(best.ids)], found.probabilities[row, : len(best.ids)] = best.ids, best.probabilities
+            found.excluded[row], cast(Any, found.errors)[row] = best.excluded, best.error
+        return found
+
     def weights_digest(self) -> str:
-        """Return a hash of the weights, the same on every device."""
+        """Return a hash of the weights, the same on every device, and of the index that ranks, if one does."""
         weights = hashlib.sha256()
+        if self.ranker is not None:
+            weights.update(json_text(asdict(self.ranker.index.record)).encode())
         for name, weight in sorted(self.model.state_dict().items()):
             weights.update(name.encode())
             weights.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())

@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -340,7 +340,14 @@ def _request_of(read: QueryModel, query: Mapping[str, Any]) -> Request:
     return Request(asked, read.context or {}, constraint_settings(read), replaced, guidance, query, read.times)
 
 
-def encode_contexts(requests: Sequence[Request], processor: "ContextualBertProcessor") -> "EncodedContext | None":
+class AskedFor(Protocol):
+    """Protocol of a request that says who asks."""
+
+    @property
+    def context(self) -> Mapping[str, Any]: ...
+
+
+def encode_contexts(requests: Sequence[AskedFor], processor: "ContextualBertProcessor") -> "EncodedContext | None":
     """Return the contexts of requests, encoded; None where the processor has no schema.
 
     Raises:

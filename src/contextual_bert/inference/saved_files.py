@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from contextual_bert.data.policies import noun_of_rows
 from contextual_bert.errors import Message, RunDirectoryError, shown
@@ -42,10 +42,28 @@ _KIND_OF_HEAD: Mapping[str, str] = {
     "ContextualBertForSequenceClassification": "classification",
     "ContextualBertForTokenClassification": "tagging",
 }
+PairUse = Literal["none", "optional", "required"]
 SEPARATORS = (";", ",", "|", "\t")
 FIX = "Copy the folder again, or train again."
 # Read by us or by transformers, which answers another type of value with errors of its own.
 _OBJECTS = sorted(name for name in MODEL_FILES if name.endswith(".json") and name not in ("vocab.json", "export.json"))
+
+
+@dataclass(frozen=True)
+class TrainedTexts:
+    """Reading rules of the training texts: columns, and how the file was read; None where the run does not say.
+
+    Args:
+        text: the column of texts.
+        pair: that of second texts.
+        question: that of questions.
+        reading: settings of ``ReadSettings`` by name.
+    """
+
+    text: str | None = None
+    pair: str | None = None
+    question: str | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -235,6 +253,22 @@ def trained_sets(directory: str | Path) -> TrainedSets:
     return TrainedSets()
 
 
+def trained_texts(directory: str | Path) -> TrainedTexts:
+    """Return the reading rules of a run on texts, or of its export; nothing of a folder that does not say them."""
+    for name, start, reading in ((RECIPE_FILE, "recipe.task.", "recipe.reading"), (RECORD_FILE, "", "reading")):
+        try:
+            content: Any = json.loads((Path(directory) / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            continue
+        columns = [_at(content, start + key) for key in ("text", "pair", "question")]
+        text, pair, question = (each if isinstance(each, str) and each else None for each in columns)
+        given = _at(content, reading)
+        return TrainedTexts(
+            text, pair, question, _without_lists(cast("dict[str, Any]", given)) if isinstance(given, dict) else {}
+        )
+    return TrainedTexts()
+
+
 def _without_lists(reading: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for name, value in reading.items()
@@ -285,9 +319,14 @@ def check_holds_elmo(directory: str | Path) -> None:
 def learned_kind(directory: str | Path) -> str | None:
     """Return the kind of the task that a run learned; None where the folder does not say it.
 
-    A recipe says it; without one, the head of the model, where it has one task alone.
+    A recipe says it; without one, the head of the model, where it has one task alone, or the record of an export.
     """
-    for name, keys, kinds in ((RECIPE_FILE, "recipe.task.kind", None), ("config.json", "architectures", _KIND_OF_HEAD)):
+    places = (
+        (RECIPE_FILE, "recipe.task.kind", None),
+        ("config.json", "architectures", _KIND_OF_HEAD),
+        (RECORD_FILE, "kind", None),
+    )
+    for name, keys, kinds in places:
         try:
             found = _at(json.loads((Path(directory) / name).read_text(encoding="utf-8")), keys)
         except (OSError, ValueError, RecursionError):
@@ -298,3 +337,11 @@ def learned_kind(directory: str | Path) -> str | None:
         if isinstance(found, str):
             return found
     return None
+
+
+def trained_pairs(directory: str | Path) -> PairUse:
+    """Return whether a run, or that of an export, learned from pairs of texts; "optional" where nothing says it."""
+    learned = trained_texts(directory)
+    if learned.text is None:
+        return "optional"
+    return "none" if learned.pair is None else "required"

@@ -72,6 +72,7 @@ class TextBaselineConfig:
         layout: the context's features; empty where none is read.
         has_tags: whether each word gets a label.
         is_ordinal: whether the labels are grades of one scale, the lowest first.
+        is_multi_label: whether a text may have several labels.
         context_dropout, field_dropout, rarely_missing: as in ``ContextualBertConfig``.
         elmo: config of the language model whose vectors are read beside the embeddings of words; None: there are none.
 
@@ -85,16 +86,21 @@ class TextBaselineConfig:
     layout: tuple[FeatureLayout, ...] = ()
     has_tags: bool = False
     is_ordinal: bool = False
+    is_multi_label: bool = False
     context_dropout: float = 0.0
     field_dropout: float = 0.0
     rarely_missing: tuple[str, ...] | None = None
     elmo: Mapping[str, Any] | None = None
     has_context_as_text: ClassVar[bool] = False
-    problem_type: ClassVar[str] = "single_label_classification"
     has_position_embeddings: ClassVar[bool] = False
     max_position_embeddings: ClassVar[int] = 0
     num_separators: ClassVar[int] = 1
     segment_length: ClassVar[None] = None
+
+    @property
+    def problem_type(self) -> str:
+        """Return how the labels are read, as the models' configs say it."""
+        return "multi_label_classification" if self.is_multi_label else "single_label_classification"
 
     @property
     def id2label(self) -> dict[int, str]:
@@ -144,7 +150,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
             fix="Take chim_embedding, or labels without an order.",
         )
     if kind in ("popularity", "context_popularity"):
-        model: LabelModel = LabelShares(**shared)
+        model: LabelModel = LabelShares(**shared, has_several=config.is_multi_label)
     elif kind == "ngrams":
         model = NgramBag(word_pieces(tokenizer), **reader)
     elif kind == "fasttext":

@@ -6,7 +6,7 @@ from .configuration_contextual_bert import (
 )
 from .context_state import ContextState
 from .feature_extraction_contextual_bert import ContextFeatureExtractor
-from .label_ranks import best_labels, label_logits, rank_labels, span_logits
+from .label_ranks import best_labels, label_logits, rank_decisions, rank_labels, span_logits
 from .masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM
 from .modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
 from .parameter_count import (
@@ -50,6 +50,7 @@ __all__ = [
     "count_parameters",
     "label_logits",
     "matching_sizes",
+    "rank_decisions",
     "rank_labels",
     "span_logits",
     "table1",

@@ -76,14 +76,15 @@ class BidirectionalLMConfig(PreTrainedConfig):
                 raise ConfigurationError(
                     "is not allowed", setting=name, value=value, fix=f"Give a whole number, {least} or more."
                 )
-        if min((min(each) for each in filters), default=0) < 1:
+        if not _are_filters(filters):
             raise ConfigurationError(
                 "is not allowed",
                 setting="filters",
                 value=filters,
                 fix="Give the width and the number of each kind, both 1 or more: [[1, 16], [2, 32]].",
             )
-        if not 0 <= dropout < 1:
+        is_number = isinstance(cast(object, dropout), int | float) and not isinstance(cast(object, dropout), bool)
+        if not is_number or not 0 <= dropout < 1:
             raise ConfigurationError(
                 "is not allowed", setting="dropout", value=dropout, fix="Give a share, a number from 0 to below 1."
             )
@@ -102,6 +103,15 @@ class BidirectionalLMConfig(PreTrainedConfig):
         """Return the arguments that make such a model, without what transformers adds."""
         names = inspect.signature(type(self).__init__).parameters.keys() - {"self", "settings"}
         return {name: getattr(self, name) for name in sorted(names)}
+
+
+def _are_filters(filters: object) -> bool:
+    """Return True for pairs of whole numbers of 1 or more, one pair or more."""
+    pairs: Any = filters
+    if not isinstance(filters, list | tuple) or not filters:
+        return False
+    is_pair = [isinstance(each, list | tuple) and len(each) == 2 for each in pairs]
+    return all(is_pair) and all(type(number) is int and number >= 1 for each in pairs for number in each)
 
 
 class CharacterCNN(nn.Module):

@@ -18,7 +18,8 @@ from contextual_bert.errors import CheckpointError, ConfigurationError, Message,
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models.backbones import BACKBONES, REFUSED, Backbone
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig, check_no_kernel
-from contextual_bert.models.tokenization import mark_ends, num_separators, tell_halves
+from contextual_bert.models.token_marks import num_separators
+from contextual_bert.models.tokenization import mark_ends, tell_halves
 from contextual_bert.places import PathPlace
 
 # Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.

@@ -296,6 +296,14 @@ class ContextualBertConfig(BertConfig):
     def _check_segments(self) -> None:
         length, overlap = self.segment_length, self.segment_overlap
         if length is None:
+            for name, usual in (("segment_overlap", 0), ("num_segment_layers", 2)):
+                if getattr(self, name) != usual:
+                    raise ConfigurationError(
+                        "is for texts that are read in segments",
+                        setting=name,
+                        value=getattr(self, name),
+                        fix=Message("Give {segment_length}, too, or leave it out.", segment_length=NAME),
+                    )
             return
         most = self.max_position_embeddings if self.has_position_embeddings else length
         if not 3 <= length <= most:
@@ -336,6 +344,16 @@ class ContextualBertConfig(BertConfig):
                 ),
                 setting="time_gaps",
                 value=self.time_gaps,
+            )
+        if self.position_embedding != "learned" and not (self.has_position_table or self.decoder_type == "transformer"):
+            reads = "a set has no positions"
+            if self.has_position_embeddings:
+                reads = f"blocks of {self.backbone!r} know positions by themselves"
+            raise ConfigurationError(
+                f"says what a table of positions is, and {reads}: there is no table",
+                setting="position_embedding",
+                value=self.position_embedding,
+                fix="Leave it out.",
             )
         if self.predicts_next and not self.has_position_embeddings:
             raise ConfigurationError(

@@ -8,25 +8,20 @@ Tabular Data with Text Fields", section 4, where such a model is called "All-Tex
 from collections.abc import Mapping
 from typing import Any, cast
 
-import pyarrow as pa
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import Cache
 
-from contextual_bert.context.kinds import MULTI_RESERVED
 from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.context_words import FIRST_WORD
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
     ContextualBertModel,
     ContextualBertModelOutput,
     warn_without_context,
 )
-from contextual_bert.models.tokenization import with_space
-
-FIRST_WORD = len(MULTI_RESERVED)  # token t of a vocabulary is the value t + FIRST_WORD of a list
 
 
 class ContextAsText(ContextualBertModel):
@@ -88,7 +83,7 @@ class ContextAsText(ContextualBertModel):
             warn_without_context("has_context_as_text=True")
         words = _word_ids(context, input_ids)
         is_read = words >= FIRST_WORD
-        separator = words.new_full((len(words), self.config.num_separators), cast(int, self.config.eos_token_id))
+        separator = words.new_full((words.shape[0], self.config.num_separators), cast(int, self.config.eos_token_id))
         added = words.shape[1] + self.config.num_separators
         tokens = (words - FIRST_WORD).where(is_read, cast(int, self.config.pad_token_id))
         in_front = torch.cat([tokens, separator], dim=1)
@@ -98,12 +93,14 @@ class ContextAsText(ContextualBertModel):
             token_type_ids = _with_second(token_type_ids, torch.zeros_like(in_front))
         length = input_ids.shape[1]
         if rows is not None:
-            rows = rows + added * (rows // length + (rows % length > 0))
+            of_text = rows // length
+            rows = rows + added * (of_text + (rows > of_text * length))
         # What is left out has no place: the positions of all others are as if it were not there.
         places = (real.cumsum(dim=1) - 1).clamp(min=0)
         ids, num_positions = _with_second(input_ids, in_front), self.config.max_position_embeddings
-        # Rows that are long in different columns fit although all of the columns are wider together.
-        if ids.shape[1] > num_positions and int(places.max()) >= num_positions:
+        # Rows that are long in different columns fit although all of the columns are wider together. A graph does not
+        # look: what asks it cuts the texts.
+        if not torch.compiler.is_exporting() and ids.shape[1] > num_positions and int(places.max()) >= num_positions:
             raise ConfigurationError(
                 f"A text has {int(places.max()) + 1} tokens with the words of its context and the [SEP] between "
                 f"them, and the model reads {num_positions}",
@@ -113,17 +110,21 @@ class ContextAsText(ContextualBertModel):
         back = None
         if not self.config.has_position_table:
             # Blocks that see a window of columns, not of places: what has no place goes behind the rest.
-            order = real.argsort(dim=1, descending=True, stable=True)
+            is_real = real > 0
+            behind = real.sum(dim=1, keepdim=True) + (1 - real).cumsum(dim=1) - 1
+            back = torch.where(is_real, places, behind)  # a stable sort, of which ONNX has none
+            columns = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
+            order = torch.zeros_like(columns).scatter(1, back, columns)
             ids, real, places = (each.gather(1, order) for each in (ids, real, places))
             token_type_ids = token_type_ids.gather(1, order) if token_type_ids is not None else None
-            back = order.argsort(dim=1)
             if rows is not None:
                 in_row = rows // ids.shape[1]
-                rows = in_row * ids.shape[1] + back[in_row, rows % ids.shape[1]]
+                rows = in_row * ids.shape[1] + back[in_row, rows - in_row * ids.shape[1]]
         outputs = super().forward(ids, real, None, token_type_ids, places, None, rows, past_key_values, **kwargs)
         if rows is None:
             hidden = cast(Tensor, outputs.last_hidden_state)
-            hidden = hidden if back is None else hidden.take_along_dim(back.unsqueeze(2), dim=1)
+            if back is not None:
+                hidden = hidden.gather(1, back.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
             outputs.last_hidden_state = cast(Any, torch.cat([hidden[:, :1], hidden[:, added + 1 :]], dim=1))
         return outputs
 
@@ -136,9 +137,9 @@ def text_encoder(config: ContextualBertConfig, *, has_pooler: bool = False) -> C
 def _word_ids(context: Context | ContextState | None, ids: Tensor) -> Tensor:
     """(batch, words) of all features."""
     if not context:
-        return ids.new_zeros((len(ids), 0))
+        return ids.new_zeros((ids.shape[0], 0))
     words = [*context.values()] if isinstance(context, Mapping) else []
-    are_words = [each.ndim == 2 and len(each) == len(ids) and not each.is_floating_point() for each in words]
+    are_words = [each.ndim == 2 and each.shape[0] == ids.shape[0] and not each.is_floating_point() for each in words]
     if not words or not all(are_words):
         raise ConfigurationError(
             "This model reads a context as words",
@@ -150,32 +151,3 @@ def _word_ids(context: Context | ContextState | None, ids: Tensor) -> Tensor:
 def _with_second(values: Tensor, second: Tensor) -> Tensor:
     """(batch, length) with what comes second behind the first column."""
     return torch.cat([values[:, :1], second, values[:, 1:]], dim=1)
-
-
-def word_ids(sentences: Mapping[str, pa.Array], tokenizer: Any) -> dict[str, Tensor]:
-    """Column -> (rows, width) ids of the tokens of its sentences, padded with 0.
-
-    Args:
-        sentences: a sentence a row, null where nothing is said.
-        tokenizer: of the model that reads them; each sentence is tokenised once.
-
-    Returns:
-        Ids ``FIRST_WORD`` higher than the tokenizer's.
-
-    Example:
-        >>> from contextual_bert.testing import miniature_text_processor
-        >>> tokenizer = miniature_text_processor().tokenizer
-        >>> words = word_ids({"word1": pa.array(["word1 word2", None])}, tokenizer)["word1"]
-        >>> tokenizer.decode(words[0] - FIRST_WORD), words[1].tolist()
-        ('word1 word2', [0, 0])
-    """
-    return {name: _ids(said, tokenizer) for name, said in sentences.items()}
-
-
-def _ids(said: pa.Array, tokenizer: Any) -> Tensor:
-    distinct = said.dictionary_encode()
-    sentences = with_space(distinct.dictionary, tokenizer).to_pylist()
-    tokens: list[list[int]] = tokenizer(sentences, add_special_tokens=False)["input_ids"] if sentences else []
-    nothing = torch.zeros(1, dtype=torch.int64)  # the last row: nothing is known
-    ids = pad_sequence([*(torch.tensor(row) + FIRST_WORD for row in tokens), nothing], batch_first=True)
-    return ids[torch.from_numpy(distinct.indices.fill_null(len(sentences)).to_numpy().astype("int64"))]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import EncoderDecoderCache
+from transformers.activations import ACT2FN
 
 from contextual_bert.models.recurrent_decoder import Projection, attended, num_written, source_keys
 
@@ -64,7 +65,7 @@ class DecoderBlock(nn.Module):
         self.own_norm, self.source_norm, self.feed_norm = (nn.LayerNorm(size, eps=eps) for _ in range(3))
         self.own_attention, self.source_attention = HeadedAttention(config), HeadedAttention(config)
         wide = config.intermediate_size
-        self.feed_forward = nn.Sequential(Projection(size, wide), nn.GELU(), Projection(wide, size))
+        self.feed_forward = nn.Sequential(Projection(size, wide), ACT2FN[config.hidden_act], Projection(wide, size))
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(

@@ -81,20 +81,24 @@ class OrdinalClassifier(nn.Module):
 
 
 @torch.no_grad()
-def start_at_shares(head: nn.Linear | OrdinalClassifier, counts: Sequence[int] | Tensor) -> None:
+def start_at_shares(
+    head: nn.Linear | OrdinalClassifier, counts: Sequence[int] | Tensor, *, num_texts: int | None = None
+) -> None:
     """Let an output layer begin with the shares of the labels in training, whatever it reads.
 
     The first loss is the entropy of the labels. Nothing is left to learn but what the texts tell.
 
     Formula:
-        p_k = (n_k + 1/2) / (n + K/2); classes: W = 0, b_k = log p_k; grades: w = 0, t_k = logit(p_1 + ... + p_k)
+        p_k = (n_k + 1/2) / (n + K/2); classes: W = 0, b_k = log p_k; grades: w = 0, t_k = logit(p_1 + ... + p_k);
+        several labels a text, of N: W = 0, b_k = logit((n_k + 1/2) / (N + 1))
 
     Args:
         head: the output layer, with a bias.
         counts: n_k, how often each label occurs in the training part, in the order of the ids.
+        num_texts: N, where a text may have several labels; None: it has one.
 
     Raises:
-        ConfigurationError: counts that are not one whole number for each label.
+        ConfigurationError: counts that are not one whole number for each label, or more than ``num_texts``.
 
     Reference:
         Lin et al. (2017), "Focal Loss", section 4.1, for a bias at the logarithm of a prior. The pseudo-count of 1/2 is
@@ -108,11 +112,16 @@ def start_at_shares(head: nn.Linear | OrdinalClassifier, counts: Sequence[int] |
     """
     numbers = torch.as_tensor(counts, dtype=torch.float64)
     num_labels = head.num_labels if isinstance(head, OrdinalClassifier) else head.out_features
-    if numbers.shape != (num_labels,) or bool((numbers < 0).any()):
+    is_outside = bool((numbers < 0).any()) or (num_texts is not None and bool((numbers > num_texts).any()))
+    if numbers.shape != (num_labels,) or is_outside:
         raise ConfigurationError(
             f"counts={numbers.tolist()!r:.80} for {num_labels} labels",
             fix="Give each label the number of its training rows.",
         )
+    if num_texts is not None and isinstance(head, nn.Linear):
+        nn.init.zeros_(head.weight)
+        head.bias.copy_(((numbers + PSEUDO_COUNT) / (num_texts + 2 * PSEUDO_COUNT)).logit())
+        return
     shares = (numbers + PSEUDO_COUNT) / (numbers + PSEUDO_COUNT).sum()
     if isinstance(head, OrdinalClassifier):
         nn.init.zeros_(head.score.weight)

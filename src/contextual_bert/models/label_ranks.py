@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contextual_bert.candidates import MaskedScores
 from contextual_bert.models.masked_lm import IGNORED_LABEL
@@ -52,6 +52,33 @@ def rank_labels(logits: Tensor, labels: Tensor) -> MaskedScores:
     return MaskedScores(
         own.squeeze(1), (shares > own).sum(dim=-1), (shares == own).sum(dim=-1), shares.amax(dim=-1).exp()
     )
+
+
+@torch.no_grad()
+def rank_decisions(logits: Tensor, labels: Tensor) -> MaskedScores:
+    """Rank the right one of two answers, yes and no, to each of several labels at once.
+
+    Formula:
+        log Pr(right) = -log (1 + exp(-s z)), s = 1 where the label is true and -1 where it is not
+
+    Shapes:
+        logits z (...), labels (...) of 0 and 1 -> MaskedScores, (...) each.
+
+    Args:
+        logits: of the labels; above 0 a label is predicted.
+        labels: 1 for each label that is true.
+
+    Relation to its siblings:
+        ``rank_labels`` is for one label among all.
+
+    Example:
+        >>> scores = rank_decisions(torch.tensor([[2.0, -1.0, 0.0]]), torch.tensor([[1.0, 1.0, 0.0]]))
+        >>> scores.num_better.tolist(), scores.num_tied.tolist()
+        ([[0, 1, 0]], [[1, 1, 2]])
+    """
+    logits = logits.float()
+    own = torch.where(labels > 0.5, logits, -logits)
+    return MaskedScores(nn.functional.logsigmoid(own), (own < 0).long(), 1 + (own == 0).long(), logits.abs().sigmoid())
 
 
 def label_logits(model: Any, logits: Tensor, labels: Tensor) -> Tensor:

@@ -48,8 +48,16 @@ def position_table(config: Any, size: int) -> nn.Module | None:
         config: a ContextualBertConfig.
         size: of the vectors.
     """
-    if not config.has_position_table:
-        return None
+    return new_position_table(config, size) if config.has_position_table else None
+
+
+def new_position_table(config: Any, size: int) -> nn.Module:
+    """Return what makes vectors of positions, whatever the blocks of the encoder know of them.
+
+    Args:
+        config: a ContextualBertConfig.
+        size: of the vectors.
+    """
     if config.position_embedding == "sinusoidal":
         return SinusoidalPositions(size, scale=config.initializer_range)
     return nn.Embedding(config.max_position_embeddings, size)

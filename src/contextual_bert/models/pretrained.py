@@ -65,34 +65,9 @@ def load_checkpoint(
     check_direction(theirs, checkpoint, is_causal=model_class.is_causal)
     own = {name: value for name, value in settings.items() if name in _fields() or methods_of_setting(name)}
     loading = {name: value for name, value in settings.items() if name not in own}
-    config = checkpoint_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
+    config = started_config(model_class, checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
     num_own = config.num_hidden_layers - config.num_extra_layers
     backbone, num_theirs = backbone_of(theirs, checkpoint), theirs.num_hidden_layers
-    if num_own > num_theirs:
-        raise ConfigurationError(
-            f"is more than the {num_theirs} of {checkpoint}",
-            setting="num_hidden_layers",
-            value=num_own,
-            fix=Message("Give no more; new blocks on top of them are {num_extra_layers}.", num_extra_layers=NAME),
-        )
-    unread = [name for name in own if name in HEAD_FIELDS and name not in model_class.head_fields]
-    if unread:
-        raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}", fix="Leave it out.")
-    dropped = [name for name in DROPOUTS if own.get(name)]
-    if dropped:
-        raise ConfigurationError(
-            "says how a model was trained, and a model drops nothing itself",
-            setting=dropped[0],
-            value=own[dropped[0]],
-            fix="Give it to ContextualTrainingArguments, and train with this package's trainers.",
-        )
-    if config.type_vocab_size < model_class.num_segments:
-        raise CheckpointError(
-            f"it has type_vocab_size={config.type_vocab_size}, and {model_class.__name__} "
-            "tells a question from its text by it",
-            fix="Give a BERT with two segments.",
-            place=PathPlace(checkpoint, is_subject=False),
-        )
     former = loading.pop("torch_dtype", None)  # the name of dtype in transformers 4
     loading.setdefault("dtype", former if former is not None else torch.float32)  # a checkpoint may be stored in half
     may_differ = loading.pop("ignore_mismatched_sizes", False)
@@ -137,6 +112,57 @@ def load_checkpoint(
     # It is no model of that checkpoint: peft would look there for the config that an adapter is saved with.
     model.name_or_path = model.config.name_or_path = ""
     return model
+
+
+def started_config(
+    model_class: Any,
+    checkpoint: str | Path,
+    *,
+    schema: ContextSchema | None,
+    conditioning: str,
+    hub: Mapping[str, Any] = MappingProxyType({}),
+    **fields: Any,
+) -> ContextualBertConfig:
+    """The config of a model that starts from the weights of a BERT checkpoint; no weight is read.
+
+    Args:
+        model_class: one of the classes of this package.
+        checkpoint, schema, conditioning, hub, **fields: as for ``checkpoint_config``.
+
+    Raises:
+        CheckpointError: the checkpoint has one segment, and the head needs two.
+        ConfigurationError: more blocks than the checkpoint has; a field that this head does not read; a dropout of the
+            training.
+    """
+    config = checkpoint_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **fields)
+    num_own = config.num_hidden_layers - config.num_extra_layers
+    num_theirs = found_config(checkpoint, hub).num_hidden_layers
+    if num_own > num_theirs:
+        raise ConfigurationError(
+            f"is more than the {num_theirs} of {checkpoint}",
+            setting="num_hidden_layers",
+            value=num_own,
+            fix=Message("Give no more; new blocks on top of them are {num_extra_layers}.", num_extra_layers=NAME),
+        )
+    unread = [name for name in fields if name in HEAD_FIELDS and name not in model_class.head_fields]
+    if unread:
+        raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}", fix="Leave it out.")
+    dropped = [name for name in DROPOUTS if fields.get(name)]
+    if dropped:
+        raise ConfigurationError(
+            "says how a model was trained, and a model drops nothing itself",
+            setting=dropped[0],
+            value=fields[dropped[0]],
+            fix="Give it to ContextualTrainingArguments, and train with this package's trainers.",
+        )
+    if config.type_vocab_size < model_class.num_segments:
+        raise CheckpointError(
+            f"it has type_vocab_size={config.type_vocab_size}, and {model_class.__name__} "
+            "tells a question from its text by it",
+            fix="Give a BERT with two segments.",
+            place=PathPlace(checkpoint, is_subject=False),
+        )
+    return config
 
 
 def converted_weights(

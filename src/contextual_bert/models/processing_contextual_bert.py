@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
@@ -20,19 +19,14 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import (
     SPELLING_RULE,
     ContextSchema,
-    EncodedContext,
     Vocabulary,
     check_rule,
-    record_sentences,
     spelt,
-    table_sentences,
 )
 from contextual_bert.errors import ConfigurationError, DataError, Message
-from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
-from contextual_bert.models.context_as_text import word_ids
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
-from contextual_bert.models.raw_value_encoder import RawValueEncoder, checked_records
+from contextual_bert.models.raw_value_encoder import RawValueEncoder
 from contextual_bert.models.reserved_items import MASK, PAD, RESERVED_ITEMS, UNKNOWN
 from contextual_bert.models.truncation import Truncation, check_truncation
 
@@ -350,33 +344,3 @@ class ContextualBertProcessor(RawValueEncoder, ProcessorMixin):
             raise ConfigurationError(f"{len(columns[0])} texts came with {len(columns[1])} second texts.")
         chosen: dict[str, Any] = {"truncation": True, "padding": True, **settings}
         return dict(self.tokenizer(*(column for column in columns if column), return_tensors="pt", **chosen))
-
-    def encode_context(self, context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> EncodedContext | None:
-        """Encoded context records, None for a model without a context; no records at all: every feature is missing."""
-        encoded = super().encode_context(context, num_rows=num_rows)
-        if encoded is None or self.schema is None or not self.has_context_as_text:
-            return encoded
-        return self._in_words(encoded, record_sentences(self.schema, checked_records(context, num_rows=num_rows)))
-
-    def encode_columns(self, table: Frame, *, file: str | None = None) -> EncodedContext | None:
-        """The context in the columns of a table, None for a model without one.
-
-        Args:
-            table: raw values, as ``frames.as_table`` takes them.
-            file: where it comes from, for messages.
-
-        Raises:
-            DataError, SchemaError: see ``encode_table``.
-        """
-        encoded = super().encode_columns(table, file=file)
-        if encoded is None or self.schema is None or not self.has_context_as_text:
-            return encoded
-        return self._in_words(encoded, table_sentences(self.schema, as_table(table)))
-
-    def unknown_values(self, record: Mapping[str, Any]) -> dict[str, list[str]]:
-        """The values of a record that the model never saw, by feature; of words there are none."""
-        return {} if self.has_context_as_text else super().unknown_values(record)
-
-    def _in_words(self, encoded: EncodedContext, sentences: Mapping[str, pa.Array]) -> EncodedContext:
-        ids = {name: words.numpy() for name, words in word_ids(sentences, self.tokenizer).items()}
-        return EncodedContext(ids, encoded.num_rows, unread=encoded.unread)

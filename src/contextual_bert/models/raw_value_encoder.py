@@ -1,12 +1,13 @@
 """From raw values to arrays: names of items become ids, records and columns of a context become encoded features.
 
-It is what a processor and an export read alike. It knows no tensor, no tokenizer and no file.
+It is what a processor and an export read alike. It knows no tensor and no file.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.context import (
@@ -15,20 +16,26 @@ from contextual_bert.context import (
     Vocabulary,
     encode_records,
     encode_table,
+    record_sentences,
+    table_sentences,
     unknown_values,
 )
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.frames import Frame
+from contextual_bert.frames import Frame, as_table
+from contextual_bert.models.context_words import word_ids
 from contextual_bert.models.reserved_items import MASK, UNKNOWN
 
 
 class RawValueEncoder:
     """Encode the sets and contexts of queries by a vocabulary and a context schema.
 
-    ``removed_items``: names that are understood in a set and never proposed.
+    ``removed_items``: names that are understood in a set and never proposed; ``has_context_as_text``: whether a context
+    becomes the ids of its words, by the ``tokenizer`` of the texts.
     """
 
     removed_items: Sequence[str] = ()
+    has_context_as_text: bool = False
+    tokenizer: Any
 
     @property
     def schema(self) -> ContextSchema | None:
@@ -86,7 +93,11 @@ class RawValueEncoder:
         """
         if self.schema is None:
             return None
-        return encode_records(self.schema, checked_records(context, num_rows=num_rows))
+        records = checked_records(context, num_rows=num_rows)
+        encoded = encode_records(self.schema, records)
+        if not self.has_context_as_text:
+            return encoded
+        return self._in_words(encoded, record_sentences(self.schema, records))
 
     def encode_columns(self, table: Frame, *, file: str | None = None) -> EncodedContext | None:
         """Encode the context in the columns of a table.
@@ -101,11 +112,21 @@ class RawValueEncoder:
         Raises:
             DataError, SchemaError: see ``encode_table``.
         """
-        return encode_table(self.schema, table, file=file) if self.schema is not None else None
+        if self.schema is None:
+            return None
+        encoded = encode_table(self.schema, table, file=file)
+        if not self.has_context_as_text:
+            return encoded
+        return self._in_words(encoded, table_sentences(self.schema, as_table(table)))
 
     def unknown_values(self, record: Mapping[str, Any]) -> dict[str, list[str]]:
-        """Return the values of a record that the model never saw, by feature."""
-        return unknown_values(self.schema, record) if self.schema is not None else {}
+        """Return the values of a record that the model never saw, by feature; of words there are none."""
+        if self.schema is None or self.has_context_as_text:
+            return {}
+        return unknown_values(self.schema, record)
+
+    def _in_words(self, encoded: EncodedContext, sentences: Mapping[str, pa.Array]) -> EncodedContext:
+        return EncodedContext(word_ids(sentences, self.tokenizer), encoded.num_rows, unread=encoded.unread)
 
 
 def checked_records(context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> Sequence[Mapping[str, Any]]:

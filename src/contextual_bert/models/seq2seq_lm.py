@@ -19,7 +19,7 @@ from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.cross_attention import TransformerDecoder
 from contextual_bert.models.masked_lm import IGNORED_LABEL, score_blocks
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertPreTrainedModel
-from contextual_bert.models.positions import position_table
+from contextual_bert.models.positions import new_position_table
 from contextual_bert.models.recurrent_decoder import (
     BahdanauDecoder,
     LuongDecoder,
@@ -71,7 +71,7 @@ class TargetDecoder(nn.Module):
         super().__init__()
         size, eps = config.embedding_size or config.hidden_size, config.layer_norm_eps
         is_recurrent = config.decoder_type != "transformer"
-        self.position_embeddings = None if is_recurrent else position_table(config, size)
+        self.position_embeddings = None if is_recurrent else new_position_table(config, size)
         self.norm = nn.LayerNorm(size, eps=eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.projection = Projection(size, config.hidden_size)
@@ -135,6 +135,13 @@ class ContextualBertForSeq2SeqLM(ContextualBertPreTrainedModel, GenerationMixin)
                 value=None,
                 allowed=f"Allowed: {', '.join(DECODER_CLASSES)}." if name == "decoder_type" else "",
                 fix="Give the id of the token before each target." if name != "decoder_type" else "",
+            )
+        if not 0 <= config.decoder_start_token_id < config.vocab_size:
+            raise ConfigurationError(
+                "is no id of the vocabulary",
+                setting="decoder_start_token_id",
+                value=config.decoder_start_token_id,
+                fix=f"Give one from 0 to {config.vocab_size - 1:,}.",
             )
         super().__init__(config)
         self.bert = ContextualBertModel(config)

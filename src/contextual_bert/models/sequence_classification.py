@@ -120,21 +120,24 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         self.segments = SegmentTransformer(config) if config.segment_length is not None else None
         self.post_init()
 
-    def start_at_shares(self, counts: Sequence[int] | Tensor) -> None:
+    def start_at_shares(self, counts: Sequence[int] | Tensor, *, num_texts: int | None = None) -> None:
         """Let the output layer begin with the shares of the labels in training; see ``label_heads.start_at_shares``.
 
         Args:
             counts: how often each label occurs in the training part, in the order of the ids.
+            num_texts: of the training part, for a model of several labels a text, and for no other.
 
         Raises:
-            ConfigurationError: the model learns numbers, or several labels a text; counts of other labels.
+            ConfigurationError: the model learns numbers; several labels a text without ``num_texts``; counts of other
+                labels.
         """
-        if self.config.problem_type not in (None, "single_label_classification") or self.config.num_labels == 1:
+        has_several = self.config.problem_type == "multi_label_classification"
+        if self.config.problem_type == "regression" or self.config.num_labels == 1 or has_several != bool(num_texts):
             raise ConfigurationError(
-                "start_at_shares is for one label a text, and this model learns numbers or several labels",
-                fix="Leave it out.",
+                "start_at_shares is for one label a text, or with num_texts for several, and this model learns others",
+                fix="Leave it out, or give num_texts for several labels a text.",
             )
-        start_at_shares(self.classifier, counts)
+        start_at_shares(self.classifier, counts, num_texts=num_texts)
 
     @can_return_tuple
     def forward(

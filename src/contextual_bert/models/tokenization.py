@@ -1,42 +1,15 @@
 """How a tokenizer marks words, halves and their ends, whichever family it is of. It knows no model."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from tokenizers import processors
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-SPACE_MARKS = {"ByteLevel": "Ġ", "Metaspace": "▁"}  # decoder -> how a token begins that begins a word
+from contextual_bert.models.token_marks import SPACE_MARKS, part_states, space_mark
+
 WORD_PIECE = "##"
-
-
-def num_separators(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return how many [SEP] stand between two texts: 1 as in BERT, or 2 as in RoBERTa.
-
-    Example:
-        >>> from contextual_bert.testing import miniature_text_processor
-        >>> num_separators(miniature_text_processor().tokenizer)
-        1
-    """
-    added = [tokenizer.num_special_tokens_to_add(pair=has_pair) for has_pair in (True, False)]
-    return max(1, added[0] - added[1])
-
-
-def with_space(words: pa.Array, tokenizer: PreTrainedTokenizerBase) -> pa.Array:
-    """The words of a text with a space before each, where it is by the space that a tokenizer knows a word.
-
-    Example:
-        >>> from contextual_bert.testing import miniature_text_processor
-        >>> with_space(pa.array(["word1", None]), miniature_text_processor().tokenizer).to_pylist()
-        ['word1', None]
-    """
-    if _space_mark(tokenizer) != SPACE_MARKS["ByteLevel"]:
-        return words
-    return pc.binary_join_element_wise("", words, " ")
 
 
 def word_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
@@ -54,7 +27,7 @@ def word_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
         ['[PAD]', '[MASK]', '[UNK]', '[CLS]', '[SEP]', 'word0']
     """
     tokens = _names([*range(len(tokenizer))], tokenizer)
-    mark = _space_mark(tokenizer)
+    mark = space_mark(tokenizer)
     if mark is None:
         return tokens
     special = set(tokenizer.all_special_tokens)
@@ -74,7 +47,7 @@ def written_pieces(tokenizer: PreTrainedTokenizerBase) -> list[str]:
         'word0'
     """
     pieces = word_pieces(tokenizer)
-    if _space_mark(tokenizer) != SPACE_MARKS["ByteLevel"]:
+    if space_mark(tokenizer) != SPACE_MARKS["ByteLevel"]:
         return pieces
     byte_of = {letter: byte for byte, letter in bytes_to_unicode().items()}
     special = set(tokenizer.all_special_tokens)
@@ -93,13 +66,6 @@ def _word_piece(token: str, mark: str) -> str:
     if token.startswith(mark):
         return token[len(mark) :]
     return f"{WORD_PIECE}{token}" if any(map(str.isalnum, token)) else token
-
-
-def _space_mark(tokenizer: Any) -> str | None:
-    """Return how tokens begin that begin a word, None where others are marked, or none."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    decoder = getattr(backend, "decoder", None)
-    return next((SPACE_MARKS[kind] for kind in _kinds(decoder, "decoders") if kind in SPACE_MARKS), None)
 
 
 def tell_halves(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -174,17 +140,7 @@ def _trimming(processor: Any) -> Any:
     """Return what leaves the space before a word out of its place in the text, None where nothing does."""
     if processor is None:
         return None
-    for found in _states(processor):
+    for found in part_states(processor):
         if found["type"] in ("ByteLevel", "RobertaProcessing"):
             return processors.ByteLevel(trim_offsets=found["trim_offsets"], add_prefix_space=found["add_prefix_space"])
     return None
-
-
-def _kinds(part: Any, listed: str) -> list[str]:
-    return [found["type"] for found in _states(part, listed)] if part is not None else []
-
-
-def _states(part: Any, listed: str = "processors") -> list[dict[str, Any]]:
-    """Return what a part of a tokenizer consists of, as its file says it."""
-    state: dict[str, Any] = json.loads(part.__getstate__())
-    return state[listed] if state["type"] == "Sequence" else [state]

@@ -4,6 +4,7 @@ another.
 ``pretrained`` starts from a BERT, which knows no context; here nothing of the method is new.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,32 @@ def context_config(checkpoint: str | Path) -> ContextualBertConfig | None:
     return config if config.has_context_as_text or get_method(config.conditioning).has_context else None
 
 
+def changed_settings(
+    config: ContextualBertConfig, model_class: Any, checkpoint: str | Path, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings that a model may change when it is gone on from: those of its head.
+
+    Args:
+        config: of the model.
+        model_class: one of the classes of this package.
+        checkpoint: folder or name on the Hub, for messages.
+        settings: fields of the config.
+
+    Raises:
+        ConfigurationError: another field has another value than in the model.
+    """
+    may_change = {"id2label", "label2id", "problem_type", "attn_implementation", *model_class.head_fields}
+    fixed = [name for name, value in settings.items() if name not in may_change and config.value_of(name) != value]
+    if fixed:
+        raise ConfigurationError(
+            f"cannot change in a model that goes on from {checkpoint}",
+            setting=fixed[0],
+            value=settings[fixed[0]],
+            fix="Leave it out.",
+        )
+    return {name: value for name, value in settings.items() if name in may_change}
+
+
 def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) -> Any:
     """A model of ``model_class`` with all weights of another of this package, in float32; what gives the labels is new
     where they, or what they are of, are others.
@@ -44,13 +71,7 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
         ConfigurationError: a field that cannot change.
     """
     config = ContextualBertConfig.from_pretrained(checkpoint)
-    may_change = {"id2label", "label2id", "problem_type", "attn_implementation", *model_class.head_fields}
-    asked = {name: value for name, value in settings.items() if name not in may_change}
-    if fixed := [name for name, value in asked.items() if config.value_of(name) != value]:
-        raise ConfigurationError(
-            f"{', '.join(fixed)} cannot change in a model that goes on from {checkpoint}", fix="Leave it out."
-        )
-    settings = {name: value for name, value in settings.items() if name not in asked}  # they are the model's own
+    settings = changed_settings(config, model_class, checkpoint, settings)  # the others are the model's own
     with weights_read(checkpoint):
         model, info = model_class.from_pretrained(
             checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32, **settings

@@ -19,7 +19,7 @@ from contextual_bert.evaluation.metrics import ANSWER_METRICS
 from contextual_bert.inference import EncodedQuestions
 from contextual_bert.inference.texts.answer_scoring import measured_answers
 from contextual_bert.inference.texts.answer_spans import MAX_ANSWER_TOKENS, best_spans, bounds_of
-from contextual_bert.inference.texts.encode_questions import NO_ANSWER
+from contextual_bert.inference.texts.question_windows import NO_ANSWER
 from contextual_bert.models import rank_labels, span_logits
 from contextual_bert.nouns import counted
 from contextual_bert.training.objectives import SPANS, LabelObjective
@@ -47,7 +47,9 @@ class AnswerObjective(LabelObjective):
         shares = span_logits(forward(**inputs), inputs).log_softmax(dim=-1)
         columns = [each.view(labels.shape) for each in rank_labels(shares.flatten(0, 1), labels.flatten())]
         shares = shares.cpu()
-        first, last, best = best_spans(*shares.unbind(dim=1), max_tokens=MAX_ANSWER_TOKENS)
+        ends = shares.float().numpy()
+        spans = best_spans(ends[:, 0], ends[:, 1], max_tokens=MAX_ANSWER_TOKENS)
+        first, last, best = map(torch.from_numpy, spans)
         none = shares[:, :, NO_ANSWER].sum(dim=1)
         found = torch.stack([first, last], dim=1), torch.stack([best, none], dim=1).double().exp()
         return (*columns, *(each.to(labels.device) for each in found)), labels
@@ -69,9 +71,10 @@ class AnswerObjective(LabelObjective):
                 fix="Score other questions with score_answers.",
             )
         spans = np.empty((len(order), 4))
-        first, last = torch.from_numpy(ends).long().unbind(dim=1)
-        bounds = torch.stack(bounds_of(self.validation, order, first, last), dim=1)
-        spans[order.numpy()] = np.concatenate([shares, bounds.numpy()], axis=1)
+        first, last = ends.astype(np.int64).T
+        starts, characters = self.validation.dataset.offsets[order].numpy(), self.validation.characters
+        bounds = np.stack(bounds_of(characters, starts + first, starts + last), axis=1)
+        spans[order.numpy()] = np.concatenate([shares, bounds], axis=1)
         rows: AnswerPredictions = measured_answers(self.validation, spans)
         means = rows.metrics(rows.columns().mean(axis=0))
         return {**found, **{key: float(value) for key, value in means.items()}}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from contextual_bert.baselines.names import BERTLESS_BASELINES, CONTEXT_AS_TEXT, POPULARITY, WITHOUT_BERT
 from contextual_bert.errors import NAME, spelled
@@ -47,6 +48,11 @@ library_name: contextual-bert
 
 {provenance}
 """
+_PATHS = (
+    *("data", "split", "validation_data", "test_data"),
+    *("checkpoint", "elmo", "init_from", "catalogue", "item_text_encoder"),
+)
+_OR_ON_HUB = ("checkpoint", "item_text_encoder")
 NO_RESULTS = "None: all rows were trained on, and nothing was held out to measure it by."
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # or a relative folder, which exists
 SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
@@ -156,7 +162,17 @@ def base_model(recipe: Recipe) -> str | None:
     start = recipe.task.checkpoint_to_start_from
     if start is None or recipe.conditioning in WITHOUT_BERT:
         return None
-    return start if HUB_NAME.fullmatch(start) is not None and not Path(start).exists() else None
+    return start if is_on_hub(start) else None
+
+
+def is_on_hub(name: str) -> bool:
+    """Return True for the name of a checkpoint on the Hub, False for a folder.
+
+    Example:
+        >>> is_on_hub("google/electra-small-discriminator"), is_on_hub("/models/bert")
+        (True, False)
+    """
+    return HUB_NAME.fullmatch(name) is not None and not Path(name).exists()
 
 
 def in_recipe(name: str, value: object) -> str:
@@ -172,14 +188,22 @@ def in_recipe(name: str, value: object) -> str:
 
 def without_folders(text: str, recipe: Recipe) -> str:
     """The text with the last part of each path that the recipe has in place of the path."""
-    checkpoint = recipe.task.checkpoint_to_read
-    places = [recipe.data, recipe.split, recipe.task.run_to_start_from, getattr(recipe.task, "elmo", None)]
-    if checkpoint is not None and (HUB_NAME.fullmatch(checkpoint) is None or Path(checkpoint).exists()):
-        places.append(checkpoint)
-    for place in sorted({place for place in places if place and Path(place).name}, key=len, reverse=True):
+    places = paths_in(vars(recipe), vars(recipe.task)).values()
+    for place in sorted({place for place in places if Path(place).name}, key=len, reverse=True):
         for spelling in {place, one_line(place)}:  # a line of the card has the name of a file as Markdown
             text = text.replace(spelling, Path(place).name)
     return text
+
+
+def paths_in(recipe: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a recipe, and of its task, that hold a path; a name on the Hub is none.
+
+    Example:
+        >>> paths_in({"data": "/home/ann/texts.csv", "split": None}, {"checkpoint": "google/bert_uncased_L-2"})
+        {'data': '/home/ann/texts.csv'}
+    """
+    found = {name: value for values in (recipe, task) for name, value in values.items() if name in _PATHS and value}
+    return {name: path for name, path in found.items() if name not in _OR_ON_HUB or not is_on_hub(path)}
 
 
 def one_line(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from contextual_bert.context.encoding import check_context_columns
 from contextual_bert.data import Oracle, Split, StylistWorld
 from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.splits import PARTS
@@ -70,6 +71,8 @@ def load_evaluation(
     processor, model = task.load_model(directory, recipe)
     schema = processor.schema
     rows = evaluated_rows(recipe, own, source, needed=schema.columns if schema is not None else ())
+    if schema is not None:
+        check_context_columns(schema, rows.table, file=recipe.data, run=str(directory))
     named = recipe.task.columns[:1] if recipe.task.grouping else recipe.task.columns  # rows are in their order already
     for name in (*named, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(rows.table, name, file=recipe.data)

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_single, value_type
 from contextual_bert.context import alike_warning, canonical
@@ -18,6 +20,7 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_table import label_values
 from contextual_bert.errors import NAME, DataError, Message, joined
 from contextual_bert.evaluation import has_grades
+from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.shifts import single_lines
 
 NUM_SHOWN = 12  # labels that a sentence names
@@ -219,3 +222,22 @@ def some_labels(names: Sequence[str]) -> str:
         'bad, good'
     """
     return ", ".join(names[:NUM_SHOWN]) + (", ..." if len(names) > NUM_SHOWN else "")
+
+
+def several_line(sizes: NDArray[np.int64], *, what: str) -> str:
+    """Return a sentence on how many labels texts have.
+
+    Args:
+        sizes: labels of each text.
+        what: the texts are called.
+
+    Example:
+        >>> several_line(np.array([2, 0, 1]), what="text")
+        'labels a text: 1.00 on average, 2 at most; 1 of 3 texts has none'
+    """
+    none = int((sizes == 0).sum())
+    lacking = f"; {none:,} of {counted(len(sizes), what)} {agreeing('have', none)} none" if none else ""
+    line = f"labels a text: {sizes.mean():.2f} on average, {sizes.max():,} at most{lacking}"
+    if sizes.max() < 2:
+        line = f"warning: no {what} has two labels, so one label a text is what is to be learned; {line}"
+    return line

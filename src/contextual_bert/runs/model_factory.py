@@ -1,6 +1,7 @@
 """From a recipe to a model and its training arguments. Trains nothing and reads no table."""
 
 import math
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from transformers.activations import ACT2FN
 
 from contextual_bert.baselines import (
     TIFUKNN,
@@ -35,7 +37,7 @@ from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetTable, cooccurrence_vectors
 from contextual_bert.data.time_gaps import ItemTimes
-from contextual_bert.errors import NAME, ConfigurationError, ContextualBertError, Message, joined
+from contextual_bert.errors import NAME, ConfigurationError, ContextualBertError, Message, did_you_mean, joined
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.models import (
@@ -46,6 +48,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.item_changes import NO_ID, change_items, kept_features
 from contextual_bert.nouns import counted
+from contextual_bert.places import SettingPlace
 from contextual_bert.runs.item_start import give_features, start_with_features
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import check_kind
@@ -54,6 +57,7 @@ from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
+from contextual_bert.training.progress import counting
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import DEFAULT_MODEL
 
@@ -132,6 +136,8 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
         f"{counted(batch_size, 'row')} a step, learning rate {chosen.learning_rate:.2g}, "
         f"weight decay {chosen.weight_decay:.2g}{_on_loss(chosen)}"
     )
+    if recipe.conditioning in ("fasttext", "fasttext_context"):
+        settings += ", and for the rows of words AdaGrad without decay, whatever optim says"
     if chosen.max_steps > 0:
         line = f"training: {counted(chosen.max_steps, 'step')}, as max_steps says; {settings}"
         return [line, *popularity_lines(recipe)]
@@ -177,7 +183,7 @@ def _short(number: float) -> float:
     return int(number) if float(number).is_integer() else number
 
 
-def build_model(recipe: Recipe, ready: PreparedData) -> nn.Module:
+def build_model(recipe: Recipe, ready: PreparedData, *, is_quiet: bool = False) -> nn.Module:
     """The model of a recipe: new, from ``init_from``, or a baseline.
 
     Raises:
@@ -188,7 +194,7 @@ def build_model(recipe: Recipe, ready: PreparedData) -> nn.Module:
         return started_from(recipe, ready)
     model = new_model(recipe, ready)
     if recipe.item_vectors != "random" and not isinstance(model, _COUNTED):
-        start_with_cooccurrence(model, recipe, ready)
+        start_with_cooccurrence(model, recipe, ready, is_quiet=is_quiet)
         start_with_features(model)
     return model
 
@@ -312,8 +318,30 @@ def model_settings_in_words(recipe: Recipe) -> Generator[None]:
     except (StrictDataclassError, ValueError, TypeError, KeyError) as error:
         if not recipe.model:
             raise
+        _refuse_type(recipe.model, str(error))
+        if isinstance(error, KeyError) and recipe.model.get("hidden_act") in error.args:
+            raise ConfigurationError(
+                "is unknown",
+                place=SettingPlace("hidden_act", of="model"),
+                value=error.args[0],
+                allowed=did_you_mean(str(error.args[0]), sorted(ACT2FN)),
+            ) from error
         reason = " ".join(str(error).split()).rstrip(".")
         raise ConfigurationError(f"does not work: {reason}", setting="model", value=dict(recipe.model)) from error
+
+
+def _refuse_type(model: Mapping[str, Any], told: str) -> None:
+    """Raise ConfigurationError where transformers tells that a field has a value of another type."""
+    found = re.search(r"error for field '(\w+)'", told)
+    if found is None or found[1] not in model:
+        return
+    fields: Any = ContextualBertConfig.__dataclass_fields__
+    kind = str(fields[found[1]].type) if found[1] in fields else ""
+    words = {"bool": "true or false", "str": "a name", "float": "a number with a point, such as 0.02"}
+    wanted = next((each for name, each in words.items() if name in kind), "a whole number")
+    raise ConfigurationError(
+        "is of another type", place=SettingPlace(found[1], of="model"), value=model[found[1]], fix=f"Give {wanted}."
+    )
 
 
 def attention_for(recipe: Recipe, ready: PreparedData) -> str:
@@ -345,20 +373,24 @@ def initial_scale(hidden_size: object) -> float:
 
 
 @torch.no_grad()
-def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: PreparedData) -> None:
+def start_with_cooccurrence(
+    model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: PreparedData, *, is_quiet: bool = False
+) -> None:
     """Give the items that share training sets their first vectors, at the scale of the random ones (decision 010)."""
     if isinstance(model, ContextualBertForMaskedLM):
         items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
     else:
         items, output = model.items, model.output
     vocab_size, size = items.weight.shape
-    first, last = cooccurrence_vectors(
-        ready.datasets["train"],
-        vocab_size=vocab_size,
-        size=size,
-        seed=recipe.seed,
-        has_context=has_context(recipe) and not recipe.is_context_shuffled,
-    )
+    with counting("first vectors of the items", is_quiet=is_quiet, seconds_before=2, unit="round") as progress:
+        first, last = cooccurrence_vectors(
+            ready.datasets["train"],
+            vocab_size=vocab_size,
+            size=size,
+            seed=recipe.seed,
+            has_context=has_context(recipe) and not recipe.is_context_shuffled,
+            progress=progress,
+        )
     copy_at_scale(last, output.weight)
     copy_at_scale(first, items.weight)  # after the output, for a tied matrix is the input's
 
@@ -410,13 +442,7 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
             value=start,
             fix=Message("Give {order} and {hide} as it was trained, or start without it.", order=..., hide=...),
         )
-    if differing:
-        raise ConfigurationError(
-            f"cannot change in a run that starts from {start}",
-            setting=differing[0],
-            value=wanted[differing[0]],
-            fix="Leave it out.",
-        )
+    check_same_fields(recipe, model.config, start=start)
     if model.config.item_features is not None:
         return _with_items_of(recipe, ready, model, start=start)
     if recipe.set_task.retire_missing_items:
@@ -426,6 +452,24 @@ def started_from(recipe: Recipe, ready: PreparedData) -> ContextualBertForMasked
     if len(ready.processor.items) > model.config.vocab_size:
         model.resize_token_embeddings(len(ready.processor.items))
     return model
+
+
+def check_same_fields(recipe: Recipe, config: ContextualBertConfig, *, start: str) -> None:
+    """Raise ConfigurationError where a recipe gives a field another value than the run has that it starts from.
+
+    Args:
+        recipe: of the new run.
+        config: of the model that is started from.
+        start: its run.
+    """
+    differing = [name for name, value in recipe.model.items() if config.value_of(name) != value]
+    if differing:
+        raise ConfigurationError(
+            f"cannot change in a run that starts from {start}",
+            setting=differing[0],
+            value=recipe.model[differing[0]],
+            fix="Leave it out.",
+        )
 
 
 def _with_items_of(

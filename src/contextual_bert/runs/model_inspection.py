@@ -33,7 +33,7 @@ from contextual_bert.inference.queries import UNUSED_CONTEXT, in_queries, query_
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.json_text import json_text
 from contextual_bert.models import ContextualBertPreTrainedModel, ContextualBertProcessor
-from contextual_bert.models.context_as_text import FIRST_WORD
+from contextual_bert.models.context_words import FIRST_WORD
 from contextual_bert.places import PathPlace
 from contextual_bert.runs.evaluator import evaluated_recipe, evaluated_rows
 from contextual_bert.runs.probing import checked_layers

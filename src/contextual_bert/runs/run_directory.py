@@ -28,6 +28,7 @@ from contextual_bert.evaluation import (
     LabelPredictions,
     LearningCurve,
     LearningPoint,
+    MultiLabelPredictions,
     Predictions,
     Report,
     Run,
@@ -36,7 +37,7 @@ from contextual_bert.evaluation import (
     SetPredictions,
     TextPredictions,
 )
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, is_metric
 from contextual_bert.inference.saved_files import RECORD_FILE, check_run, holds_baseline
 from contextual_bert.json_text import echoed, json_text, read_json_object, unreadable
 from contextual_bert.manifest import (
@@ -103,9 +104,15 @@ def curve_of(recipe: Recipe, history: Sequence[Mapping[str, Any]]) -> LearningCu
         train_loss = _number(entry, "loss") if "loss" in entry else train_loss
         if f"eval_{CROSS_ENTROPY}" in entry:
             epoch, step, validation = (_number(entry, name) for name in ("epoch", "step", f"eval_{CROSS_ENTROPY}"))
-            points.append(LearningPoint(epoch, int(step), train_loss, validation))
+            points.append(LearningPoint(epoch, int(step), train_loss, validation, _further_metrics(entry)))
             train_loss = None
     return LearningCurve(recipe.label, recipe.seed, tuple(points)) if points else None
+
+
+def _further_metrics(entry: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of an evaluation beside the cross-entropy, by key."""
+    found = {name.removeprefix("eval_"): name for name in entry if name.startswith("eval_")}
+    return {key: _number(entry, name) for key, name in found.items() if key != CROSS_ENTROPY and is_metric(key)}
 
 
 def _number(entry: Mapping[str, Any], name: str) -> float:
@@ -251,8 +258,9 @@ def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None
     predictions, said = scores.predictions, None
     if predictions is not None:
         arrays |= {f"{PREDICTED}{name}": column for name, column in predictions.as_arrays().items()}
-    if isinstance(predictions, LabelPredictions):
-        said = {"names": json_text(predictions.names), "is_ordinal": json_text(predictions.is_ordinal)}
+    if isinstance(predictions, LabelPredictions | MultiLabelPredictions):
+        is_ordinal = isinstance(predictions, LabelPredictions) and predictions.is_ordinal
+        said = {"names": json_text(predictions.names), "is_ordinal": json_text(is_ordinal)}
     save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata=said)
 
 
@@ -281,12 +289,11 @@ def load_scores(path: Path) -> tuple[Scores, np.ndarray | None]:
 def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Predictions | None:
     if not columns:
         return None
-    if "set_size" in columns:
-        return SetPredictions(**columns)
-    if "exact_text" in columns:
-        return TextPredictions(**columns)
-    if "num_pairs" in columns:
-        return SentencePredictions(**columns)
+    kinds = {"set_size": SetPredictions, "exact_text": TextPredictions, "num_pairs": SentencePredictions}
+    if (kind := next((kind for column, kind in kinds.items() if column in columns), None)) is not None:
+        return kind(**columns)
+    if "probability" in columns:
+        return MultiLabelPredictions(**columns, names=tuple(said["names"]))
     if "names" not in said:
         return AnswerPredictions(**columns)
     return LabelPredictions(**columns, names=tuple(said["names"]), is_ordinal=bool(said["is_ordinal"]))

@@ -31,6 +31,7 @@ from contextual_bert.data import (
     read_table,
 )
 from contextual_bert.data.groups import OrderedItems, placing, separator_of_cells
+from contextual_bert.data.label_lists import with_label_lists
 from contextual_bert.data.ordered import ItemOrder
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
@@ -325,6 +326,10 @@ def read_data(
         faults = order.faults(found, items=recipe.set_task.items, is_grouped=is_grouped) if order else None
         found = without_gaps(found, recipe.complete_columns, recipe.reading, file=file, faults=faults)
         notes.append(reading_notes(found))
+        if recipe.task.label_lists is not None:
+            label, separator = recipe.task.label_lists
+            with naming(file):
+                return with_label_lists(found, label=label, separator=separator)
         if recipe.task.tag_columns is None:
             return found
         text, label = recipe.task.tag_columns

@@ -5,7 +5,7 @@ An interrupted run goes on at its last checkpoint. docs/protocol.md.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from safetensors.torch import load_model
 from torch import distributed, nn
@@ -53,6 +53,8 @@ from contextual_bert.runs.selected_fields import with_selected_fields
 from contextual_bert.runs.tasks import Task, prepare
 from contextual_bert.runs.termination import StopAfterStep, stopping_after_step
 from contextual_bert.runs.text_baselines import processor_of
+from contextual_bert.runs.trackers import guard_trackers
+from contextual_bert.runs.trial_models import check_model_fields
 from contextual_bert.training import Bars, ContextualTrainingArguments, TrainingProgress, counting, progress_bars
 from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
@@ -109,12 +111,25 @@ def make_trainer(
     callbacks.extend(own)
     with refusals_in_words(recipe.training):
         trainer = ready.make_trainer(recipe, model, arguments, callbacks=callbacks)
+    guard_trackers(trainer)
     if arguments.should_log:  # a folder that is there before a setting is refused would stay
         log = Path(str(arguments.output_dir)).parent / TENSORBOARD
         trainer.add_callback(TensorBoardCallback(SummaryWriter(str(log))))
     for printer in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printer)
     return trainer
+
+
+@runtime_checkable
+class HasCallbacks(Protocol):
+    """Bars that bring further callbacks of the trainer."""
+
+    callbacks: Sequence[TrainerCallback]
+
+
+def callbacks_of(bars: Bars | None) -> Sequence[TrainerCallback]:
+    """Return the callbacks that bars bring, none of most."""
+    return bars.callbacks if isinstance(bars, HasCallbacks) else ()
 
 
 def lose_mixed_precision(model: nn.Module) -> None:
@@ -160,6 +175,8 @@ def run(
     """
     check_kind(recipe)
     check_machine(recipe)
+    if prepared is None:
+        check_model_fields(recipe)
     if table is not None and prepared is not None:
         raise ConfigurationError("table and prepared both say what the data are", fix="Give one of them.")
     with locked_folder(output):
@@ -208,17 +225,18 @@ def _run(
         check_same_devices(output, num_devices=num_devices)
         arguments.eval_on_start = False  # it is no start: the checkpoint's epoch was evaluated
     set_seed(recipe.seed)
-    model = ready.build_model(recipe)
-    if is_overwritten:
-        (clear_run if arguments.process_index == 0 else await_clearing)(output)
-    clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
+    callbacks = callbacks_of(bars)
     if recipe.training.get("disable_tqdm"):
         is_quiet, bars = True, None
     elif bars is None and not is_quiet:
         bars = progress_bars()
+    model = ready.build_model(recipe, is_quiet=is_quiet)
+    if is_overwritten:
+        (clear_run if arguments.process_index == 0 else await_clearing)(output)
+    clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
     fitted, history, trainer = ready.fit(recipe, model), [], None
     if fitted is None:
-        trainer = make_trainer(ready, recipe, model, arguments, [clock, CheckpointFiles(digest)], bars=bars)
+        trainer = make_trainer(ready, recipe, model, arguments, [clock, CheckpointFiles(digest), *callbacks], bars=bars)
     if arguments.process_index == 0:
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
     if trainer is not None:

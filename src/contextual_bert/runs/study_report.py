@@ -11,6 +11,7 @@ from pathlib import Path
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, joined
 from contextual_bert.evaluation import Comparison, PairedRuns, Report, Run, Study, comparison_of
 from contextual_bert.evaluation.paper import PaperRow
+from contextual_bert.inference.tables.ray_cluster import RayCluster
 from contextual_bert.json_text import json_text
 from contextual_bert.places import PathPlace
 from contextual_bert.runs.loss_checks import advice_of
@@ -61,7 +62,7 @@ def study(
     prepared: Task,
     peers: Peers | None = None,
     is_report_only: bool = False,
-    num_jobs: int = 1,
+    num_jobs: int | RayCluster = 1,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing, compare all rows on the same masked positions, and say what was found.
@@ -73,7 +74,7 @@ def study(
         prepared: the data.
         peers: what they are set against.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
-        num_jobs: how many runs are trained beside each other, see ``train_missing``.
+        num_jobs: how many runs are trained beside each other, or the cluster of Ray that does, see ``train_missing``.
         say: where sentences about the progress go.
 
     Raises:

@@ -7,7 +7,6 @@ knows. docs/protocol.md.
 import copyreg
 import os
 import signal
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -25,22 +24,26 @@ from contextual_bert.baselines.names import BASELINES
 from contextual_bert.errors import ConfigurationError, joined
 from contextual_bert.evaluation import Role, Run
 from contextual_bert.folder_lock import locked_folder
+from contextual_bert.inference.tables.ray_cluster import RayCluster
 from contextual_bert.runs.model_factory import training_lines
 from contextual_bert.runs.processes import process_context, take_environment
+from contextual_bert.runs.ray_sweep import train_on_ray
 from contextual_bert.runs.registry import check_jobs
 from contextual_bert.runs.run_directory import check_same_recipe, is_complete, load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.sigterm import EXIT_CODE
 from contextual_bert.runs.tasks import Task
 from contextual_bert.training import Bars, emulation_lines, progress_bars
+from contextual_bert.training.progress import RelayedBars
 from contextual_bert.training.recipe import Recipe
 
 Say = Callable[[str], None]
 Planned = tuple[Recipe, Task]
-SECONDS_BETWEEN_NOTES = 0.5
 
 
-def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1, say: Say = print) -> list[Run]:
+def train_missing(
+    planned: Sequence[Planned], output: Path, *, num_jobs: int | RayCluster = 1, say: Say = print
+) -> list[Run]:
     """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, then read.
 
     Args:
@@ -48,19 +51,21 @@ def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1
         output: folder of the runs.
         num_jobs: how many are trained beside each other, each in a process of its own with its share of the processor's
             threads, and all on the same accelerator. A script that asks for more than 1 needs ``if __name__ ==
-            "__main__":``, as these processes import it.
+            "__main__":``, as these processes import it. Or the cluster of Ray that trains them: ``output`` is then on
+            a file system that its machines share.
         say: where sentences about the progress go.
 
     Raises:
         ConfigurationError: a run in the folder has other settings; several jobs in a process of torchrun.
         RunDirectoryError: another process trains or reports in the folder.
     """
-    check_jobs(num_jobs)
+    if isinstance(num_jobs, int):
+        check_jobs(num_jobs)
     with locked_folder(output):
         return _train_missing(planned, output, num_jobs=num_jobs, say=say)
 
 
-def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> list[Run]:
+def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int | RayCluster, say: Say) -> list[Run]:
     missing: list[Planned] = []
     for recipe, ready in planned:
         folder = run_directory(output, recipe)
@@ -78,7 +83,11 @@ def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, s
         told += [joined(f"{each.label}: ", line) for line in lines]
     for line in dict.fromkeys(told):
         say(line)
-    if min(num_jobs, len(missing)) > 1:
+    if isinstance(num_jobs, RayCluster):
+        if missing:
+            folders = [(each, ready, run_directory(output, each)) for each, ready in missing]
+            train_on_ray(folders, cluster=num_jobs, say=say)
+    elif min(num_jobs, len(missing)) > 1:
         _train_beside_each_other(missing, output, num_jobs=min(num_jobs, len(missing)), say=say)
     else:
         for recipe, ready in missing:
@@ -225,27 +234,18 @@ def _heard(listener: connection.Connection) -> Any:
         return None
 
 
-class _Told:
-    """The bars of a process that draws none: tells the one that does."""
+def _bars_of(listener: connection.Connection) -> Bars:
+    """Return bars that tell the listener. Where it is no more, nobody waits for this run: it stops, at a checkpoint."""
 
-    def __init__(self, listener: connection.Connection) -> None:
-        self._listener, self._last = listener, -float("inf")
+    def send(told: tuple[int, int, str, bool]) -> bool:
+        try:
+            listener.send(told)
+        except ConnectionError:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return False
+        return True
 
-    def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
-        if is_milestone or time.monotonic() - self._last > SECONDS_BETWEEN_NOTES:
-            self._last = time.monotonic()
-            try:
-                self._listener.send((done, total, note, is_milestone))
-            except ConnectionError:
-                # The first process is no more. Nobody waits for this run: it stops, at a checkpoint.
-                self._last = float("inf")
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    def remove(self, label: str) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    return RelayedBars(send)
 
 
 def train_as_told(listener: connection.Connection) -> None:
@@ -264,7 +264,7 @@ def train_as_told(listener: connection.Connection) -> None:
     logging.set_verbosity(verbosity)
     logging.disable_progress_bar()
     try:
-        run(recipe, folder, prepared=ready, is_resumed=True, is_quiet=True, bars=_Told(listener))
+        run(recipe, folder, prepared=ready, is_resumed=True, is_quiet=True, bars=_bars_of(listener))
     except Exception as error:
         error.add_note(traceback.format_exc())
         if isinstance(error, ConnectionError):

@@ -268,8 +268,8 @@ def baseline_on_texts(recipe: Recipe, ready: TextData) -> LabelModel | LogisticB
     at_shares = getattr(ready.recipe.task, "label_start", "shares") == "shares"
     if isinstance(model, FastText) and isinstance(model.head.output, HierarchicalSoftmax):
         model.head.output.grow(ready.label_counts, at_shares=at_shares)
-    elif ready.head == "classification" and at_shares and recipe.conditioning not in FITTED_BASELINES:
-        start_at_shares(model.head.output, ready.label_counts)
+    elif ready.head in ("classification", "multi_label") and at_shares and recipe.conditioning not in FITTED_BASELINES:
+        start_at_shares(model.head.output, ready.label_counts, num_texts=ready.num_labelled_texts)
     return model
 
 
@@ -281,6 +281,7 @@ def config_of(recipe: Recipe, ready: TextData) -> TextBaselineConfig:
         labels=ready.labels,
         layout=_layout_of(recipe, ready),
         has_tags=ready.head == "tagging",
+        is_multi_label=ready.head == "multi_label",
         is_ordinal=ready.recipe.text_task.is_ordinal,
         rarely_missing=tuple(rarely_missing(context)),
         elmo=ready.elmo_settings if reads_elmo(recipe) else None,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, TextTable
+from contextual_bert.data.label_lists import with_label_marks
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_texts, placed
@@ -75,6 +76,8 @@ class TextData(PreparedData):
     def encode_rows(self, table: pa.Table) -> EncodedTexts | EncodedQuestions:
         """Encode the texts of a table."""
         task = self.recipe.text_task
+        if self.has_several_labels:
+            table = with_label_marks(table, label=str(task.label), names=self.labels)
         return encode_texts(
             table,
             self.processor,
@@ -121,7 +124,19 @@ class TextData(PreparedData):
         return "cls" if task.is_from_scratch or task.checkpoint is None else pooling_of(task.checkpoint)
 
     @property
+    def has_several_labels(self) -> bool:
+        """Return whether a text may have several labels at once."""
+        return self.recipe.task.label_lists is not None
+
+    @property
+    def num_labelled_texts(self) -> int | None:
+        """Return the number of training texts where each may have several labels; None where it has one."""
+        return len(self.texts["train"].dataset) if self.has_several_labels else None
+
+    @property
     def label_counts(self) -> Tensor:
         """Return how often each label occurs in the training part, (labels,), in the order of the ids."""
         labels: Any = self.texts["train"].dataset.labels
+        if self.has_several_labels:
+            return labels.sum(dim=0).long()
         return torch.bincount(labels[labels != IGNORED_LABEL], minlength=len(self.labels))

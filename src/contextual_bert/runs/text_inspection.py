@@ -24,7 +24,7 @@ from contextual_bert.errors import DataError, Message, in_message, joined
 from contextual_bert.evaluation import has_grades
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import place_of_row
-from contextual_bert.runs.label_names import NUM_SHOWN, label_counts, label_names, label_warnings
+from contextual_bert.runs.label_names import NUM_SHOWN, label_counts, label_names, label_warnings, several_line
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask
 
@@ -71,6 +71,8 @@ def look_at_texts(table: pa.Table, recipe: Recipe, split: Split | None, *, has_t
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
     if task.answer is not None:
         looks.append(_answers(table, recipe, task))
+    elif task.label_lists is not None:
+        looks.append(_several_labels(table, recipe, task, split))
     elif task.phrase_column is not None:
         looks.append(_phrases(table, recipe, task.text, task.phrase_column))
     else:
@@ -227,6 +229,28 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)
     return Look(lines, [*faults, *label_warnings(table, names, name, split)])
+
+
+def _several_labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | None) -> Look:
+    """The labels of texts that may have several, how many texts have each, and what is wrong with them."""
+    name = str(task.label)
+    column = table.column(name)
+    if is_list(table.column(task.text).type):
+        fix = Message("Give a column of text, or leave {is_multi_label} out to learn tags.", is_multi_label=True)
+        problem = "the column holds lists of words, and several labels are of whole texts"
+        raise DataError(problem, file=recipe.data, column=task.text, fix=fix)
+    try:
+        names = label_names(column, recipe.data, name)
+    except DataError as error:
+        return Look([], [joined("error: ", in_message(error))])
+    counts = label_counts(column)
+    by_size = sorted(names, key=lambda each: -counts[each])
+    listed = ", ".join(f"{each} ({counts[each] / table.num_rows:.1%})" for each in by_size[:NUM_SHOWN])
+    more = f" and {len(names) - NUM_SHOWN:,} more" if len(names) > NUM_SHOWN else ""
+    told = several_line(_num_words(column), what="text")
+    faults = [told] if told.startswith("warning") else []
+    lines = [f"{len(names):,} labels, with the share of texts that have each: {listed}{more}"]
+    return Look([*lines, *([] if faults else [told])], [*faults, *label_warnings(table, names, name, split)])
 
 
 def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: AnyTextTask, *, has_tags: bool) -> list[str]:

@@ -59,16 +59,23 @@ class Acceptor:
         listener: the socket.
         make_protocol: called for each connection.
         limit: says whether there is room.
+        is_shared: whether other processes accept from the socket, too. Then one connection is taken at a time, so that
+            each process gets its share, and nothing is done to the socket at the end.
     """
 
     def __init__(
-        self, listener: socket.socket, make_protocol: Callable[[], asyncio.BaseProtocol], limit: ConnectionLimit
+        self,
+        listener: socket.socket,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        limit: ConnectionLimit,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self._listener, self._make_protocol, self._limit = listener, make_protocol, limit
         self._loop = asyncio.get_running_loop()
         self._coming: set[asyncio.Task[object]] = set()
         self._retry: asyncio.TimerHandle | None = None
-        self._is_open = True
+        self._is_open, self._is_shared = True, is_shared
         listener.setblocking(False)
         self._loop.add_reader(listener.fileno(), self._accept)
 
@@ -85,7 +92,8 @@ class Acceptor:
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._listener.fileno())
-        drop_new_connections(self._listener)
+        if not self._is_shared:
+            drop_new_connections(self._listener)
         for _ in range(BACKLOG):  # bounded, should somebody never stop connecting
             if not self._accept():
                 break
@@ -94,7 +102,7 @@ class Acceptor:
 
     def _accept(self) -> bool:
         """Accept some of the connections that wait; return whether there may be more."""
-        for _ in range(_AT_ONCE):
+        for _ in range(1 if self._is_shared else _AT_ONCE):
             if self.num_coming and not self._limit.has_room(num_coming=self.num_coming):
                 return True  # the next turn of the loop knows them, and can close one that waits
             try:

@@ -1,12 +1,8 @@
-"""``/v1/complete`` and ``/v1/similar``: queries in, answers out. One thread computes those of many clients together.
+"""``/v1/complete`` and ``/v1/similar``: queries for sets in, proposals out, computed in the batches of all clients."""
 
-While the model computes, requests gather. What has gathered is the next batch.
-"""
-
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -14,27 +10,16 @@ from fastapi.responses import Response
 from contextual_bert import inference
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer, SimilarAnswer
-from contextual_bert.inference.completion_answers import shortened
 from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.inference.similar_queries import LARGEST_WEIGHT, SIMILARITY_WEIGHT, SimilarRequest
+from contextual_bert.server.batching import BatchedRequest, Batcher, answered
 from contextual_bert.server.problems import ProblemError
-from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.protocol import AS_DECIMAL, AS_WRITTEN
-from contextual_bert.server.queueing import Job, WorkQueue
-from contextual_bert.server.requests import DEADLINE_ABOUT, CompletionRequest, client_of, read_completion_request
+from contextual_bert.server.requests import DEADLINE_ABOUT, CompletionRequest, read_completion_request
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving, Version
 
 COMPLETE, SIMILAR = "/v1/complete", "/v1/similar"
-
-
-class CompletedRequest(NamedTuple):
-    """The answers of a request, and how it came to them."""
-
-    answers: list[Any]
-    batch_queries: int
-    queue_seconds: float
-    model_seconds: float
 
 
 @dataclass(frozen=True)
@@ -74,96 +59,7 @@ class FindingSimilar:
         """Raise nothing: each request of a faulty batch is computed for itself."""
 
 
-class BatchedRequest(NamedTuple):
-    """One request for answers: queries and settings."""
-
-    version: Version
-    question: Completing | FindingSimilar
-    queries: Sequence[Any]
-    top_k: int
-
-
-class Batcher:
-    """Computes the queries of many requests in one forward pass.
-
-    Args:
-        settings: how large a batch and the queue may be, and how long the first request waits for others.
-        metrics: told about batches.
-
-    Relation to its siblings:
-        A batch has requests of one ``Version`` and one question only. A faulty request is answered for itself: the
-        others of its batch are computed without it.
-    """
-
-    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
-        self._batch_size, self._metrics = settings.max_batch, metrics
-        self.queue = WorkQueue[BatchedRequest](
-            self._compute,
-            name="contextual-bert-model",
-            max_size=settings.max_queue,
-            max_batch=settings.max_batch,
-            wait_seconds=settings.max_wait_milliseconds / 1000,
-            may_join=lambda request, first: request.version is first.version and request.question == first.question,
-            on_dropped=metrics.dropped.inc,
-        )
-        metrics.queue.set_function(lambda: self.queue.size)
-
-    async def answer(self, request: BatchedRequest, *, deadline_seconds: float, client: str = "") -> CompletedRequest:
-        """The answers to the queries of a request; ``client``: who asks, for a fair share of the queue.
-
-        Raises:
-            QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
-            Exception: what the pipeline raised about these queries.
-        """
-        size = len(request.queries)
-        return await self.queue.ask(request, size=size, deadline_seconds=deadline_seconds, client=client)
-
-    def _compute(self, batch: Sequence[Job[BatchedRequest]]) -> None:
-        started = time.monotonic()
-        requests = [job.work for job in batch]
-        queries = [query for request in requests for query in request.queries]
-        top_k = max(request.top_k for request in requests)
-        try:
-            pipeline = requests[0].version.pipeline
-            answers = requests[0].question.compute(pipeline, queries, top_k=top_k, batch_size=self._batch_size)
-        except Exception as error:
-            if len(batch) == 1:
-                batch[0].future.set_exception(error)
-            else:
-                self._compute_sound_ones(batch)
-            return
-        seconds = time.monotonic() - started
-        self._note(len(queries), seconds, [started - job.queued_at for job in batch])
-        first = 0
-        for job, request in zip(batch, requests, strict=True):
-            own = answers[first : first + len(request.queries)]
-            first += len(request.queries)
-            if request.top_k < top_k:
-                own = [shortened(answer, request.top_k) for answer in own]
-            job.future.set_result(CompletedRequest(own, len(queries), started - job.queued_at, seconds))
-
-    def _compute_sound_ones(self, batch: Sequence[Job[BatchedRequest]]) -> None:
-        """One request of the batch is faulty: tell it so, and compute the others."""
-        sound: list[Job[BatchedRequest]] = []
-        for job in batch:
-            try:
-                job.work.question.check(job.work.version, job.work.queries)
-            except Exception as error:
-                job.future.set_exception(error)
-            else:
-                sound.append(job)
-        groups = [sound] if 0 < len(sound) < len(batch) else [[job] for job in sound]
-        for group in groups:
-            self._compute(group)
-
-    def _note(self, num_queries: int, seconds: float, queue_seconds: Sequence[float]) -> None:
-        self._metrics.batch_queries.observe(num_queries)
-        self._metrics.batch_seconds.observe(seconds)
-        for waited in queue_seconds:
-            self._metrics.queue_seconds.observe(waited)
-
-
-async def answered(
+async def _proposed(
     request: Request,
     asked: CompletionRequest,
     batcher: Batcher,
@@ -173,45 +69,62 @@ async def answered(
     top_k: int,
     deadline_milliseconds: int,
 ) -> Response:
-    """Answer a request with what the batcher computes for its queries.
-
-    Args:
-        request: of HTTP.
-        asked: its queries.
-        batcher: computes.
-        settings: limits of the server.
-        question: what is asked.
-        top_k, deadline_milliseconds: of the address, as the fields of the question.
-    """
+    """Answer a request with so many proposals, if it may ask for them; see ``answered``."""
     parameters = {"top_k": top_k, **vars(question)}
     try:
         check_top_k(top_k, asked.queries, settings)
     except ConfigurationError as error:
         raise asked.problem(error, parameters) from None
-    computed = CompletedRequest([], 0, 0.0, 0.0)
-    if asked.queries:
-        work, seconds = (
-            BatchedRequest(asked.version, question, asked.queries, top_k),
-            asked.seconds_left(deadline_milliseconds),
-        )
-        try:
-            computed = await batcher.answer(work, deadline_seconds=seconds, client=client_of(request))
-        except Exception as error:
-            raise asked.problem(error, parameters) from error
-    asked.record.details["batch"] = computed.batch_queries
-    return asked.answer(
-        computed.answers if asked.is_list else computed.answers[0],
-        queue_seconds=computed.queue_seconds,
-        model_seconds=computed.model_seconds,
+    work = BatchedRequest(asked.version, question, asked.queries, len(asked.queries), top_k)
+    return await answered(
+        request, asked, batcher, work=work, parameters=parameters, deadline_milliseconds=deadline_milliseconds
     )
 
 
-def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettings) -> APIRouter:
+class CompletionAnswerer:
+    """Answers requests for completions, whichever way they come.
+
+    Args:
+        serving: the version that answers.
+        batcher: computes.
+        settings: limits of the server.
+    """
+
+    def __init__(self, serving: Serving, batcher: Batcher, settings: ServerSettings) -> None:
+        self._serving, self._batcher, self._settings = serving, batcher, settings
+        self.usual_top_k = min(5, settings.max_top_k)
+        self.longest_milliseconds = round(1000 * settings.deadline_seconds)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The highest number that each parameter of the address may have."""
+        most = max(self._settings.max_top_k, self._settings.max_values)
+        return {"top_k": most, "deadline_milliseconds": self.longest_milliseconds}
+
+    async def __call__(
+        self, request: Request, *, top_k: int | None = None, deadline_milliseconds: int | None = None
+    ) -> Response:
+        """Return the answer to a request; the parameters of the address are within ``limits``."""
+        asked = await read_completion_request(request, self._serving, self._settings, read_queries=_queries_for_sets)
+        return await _proposed(
+            request,
+            asked,
+            self._batcher,
+            self._settings,
+            question=Completing(),
+            top_k=top_k or self.usual_top_k,
+            deadline_milliseconds=deadline_milliseconds or self.longest_milliseconds,
+        )
+
+
+def completion_routes(
+    serving: Serving, batcher: Batcher, settings: ServerSettings, answerer: CompletionAnswerer
+) -> APIRouter:
     """The routes that are asked most: many queries, each [MASK] by itself, and items alike."""
     router = APIRouter(tags=["completion"])
     top_k_about = "{} more than " + f"{settings.max_top_k:,} only where each query allows so many items."
-    most = max(settings.max_top_k, settings.max_values)
-    longest, usual = round(1000 * settings.deadline_seconds), min(5, settings.max_top_k)
+    most, longest = answerer.limits.values()
+    usual = answerer.usual_top_k
     deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
     weight_about = "With a context: how much the similarity counts beside the person, 0 for not at all."
 
@@ -227,16 +140,7 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
 
         The header X-Model-Version says which version of the model answered: all queries of a request get the same.
         """
-        asked = await read_completion_request(request, serving, settings, read_queries=_queries_for_sets)
-        return await answered(
-            request,
-            asked,
-            batcher,
-            settings,
-            question=Completing(),
-            top_k=top_k,
-            deadline_milliseconds=deadline_milliseconds,
-        )
+        return await answerer(request, top_k=top_k, deadline_milliseconds=deadline_milliseconds)
 
     @router.post(SIMILAR, response_model=SimilarAnswer | list[SimilarAnswer], summary="Items alike")
     async def similar(
@@ -256,7 +160,7 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
         asked = await read_completion_request(request, serving, settings, read_queries=_queries_for_items)
         if (reason := asked.version.missing_capabilities["similar"]) is not None:
             raise ProblemError("conflict", reason)
-        return await answered(
+        return await _proposed(
             request,
             asked,
             batcher,

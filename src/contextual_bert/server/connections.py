@@ -212,10 +212,14 @@ class ConnectionLimit:
 
 
 class LingeringTransport:
-    """A transport whose ``close`` sends what is left and then waits for the client to close."""
+    """A transport whose ``close`` sends what is left and then waits for the client to close.
+
+    After ``hold`` what is written next waits for what follows it: head and body of an answer are one write.
+    """
 
     def __init__(self, inner: asyncio.Transport, connection: "Connection") -> None:
         self._inner, self._connection, self._is_closed = inner, connection, False
+        self._is_held, self._held = False, b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -224,15 +228,27 @@ class LingeringTransport:
         """Return whether nothing more is sent."""
         return self._is_closed or self._inner.is_closing()
 
+    def hold(self) -> None:
+        """Let the next write wait for the one after it, or for the end."""
+        self._is_held = True
+
     def write(self, data: bytes) -> None:
         """Send, unless the connection is closed."""
-        if not self.is_closing():
-            self._inner.write(data)
+        if self.is_closing():
+            return
+        if self._is_held:
+            self._is_held, self._held = False, data
+            return
+        self._inner.write(self._held + data)
+        self._held = b""
 
     def close(self) -> None:
         """Send the end of the stream, and close once the client has done so or a deadline passes."""
         if self.is_closing():
             return
+        self._is_held = False
+        if self._held:
+            self.write(b"")
         self._is_closed = True
         try:
             self._inner.write_eof()
@@ -376,9 +392,12 @@ class Connection(H11Protocol):
         cycle = self.cycle
 
         async def closing(message: Any) -> None:
-            # After an answer to half a request, what follows on the connection is no request.
-            if message["type"] == "http.response.start" and (self._limit.process.is_stopping or cycle.more_body):
-                message["headers"] = [*message.get("headers", []), CLOSE_HEADER]
+            if message["type"] == "http.response.start":
+                # After an answer to half a request, what follows on the connection is no request.
+                if self._limit.process.is_stopping or cycle.more_body:
+                    message["headers"] = [*message.get("headers", []), CLOSE_HEADER]
+                if cycle is self.cycle:
+                    cast(Any, self.transport).hold()
             await send(message)
 
         await self._inner_app(scope, receive, closing)

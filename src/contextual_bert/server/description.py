@@ -1,4 +1,7 @@
-"""``/v1/schema`` and ``/v1/items``: what can be asked, and about which items. Neither needs the model."""
+"""``/v1/schema`` and ``/v1/items``: what can be asked, and about which items. Neither needs the model.
+
+A run of texts has the first of the two, with what it says of itself.
+"""
 
 import inspect
 from typing import Annotated, Any, Literal, cast
@@ -8,11 +11,13 @@ from pydantic import BaseModel
 
 from contextual_bert.context import Feature
 from contextual_bert.inference import CONSTRAINTS, query_model
+from contextual_bert.inference.texts.text_queries import TextGives
 from contextual_bert.server.items import find_items, named_items
 from contextual_bert.server.problems import invalid_parameter
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Serving
+from contextual_bert.server.state import Serving, SetVersion, TextVersion, Version
 
+ITEMS = "/v1/items"
 PAGE_SIZE = 20
 
 
@@ -83,6 +88,25 @@ class SchemaAnswer(BaseModel):
     limits: dict[str, float]
 
 
+class TextSchemaAnswer(BaseModel):
+    """Description of a server of texts.
+
+    ``gives``: what a query is answered with; ``keys``: of a query; ``texts``: those that are texts, in the order in
+    which they are read; ``labels``: the labels or tags, in the order of their ids; ``max_tokens``: of a text that the
+    model reads at once.
+    """
+
+    version: VersionAnswer
+    gives: TextGives
+    keys: list[str]
+    texts: list[str]
+    labels: list[str]
+    max_tokens: int
+    features: list[FeatureAnswer]
+    capabilities: list[CapabilityAnswer]
+    limits: dict[str, float]
+
+
 class ItemAnswer(BaseModel):
     """An item; ``in_stock`` is null where the server has no catalogue.
 
@@ -116,34 +140,24 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
     @router.get("/v1/schema", response_model=SchemaAnswer, summary="What can be asked")
     def schema() -> SchemaAnswer:
         """The features of the context, constraints, attributes of the catalogue, capabilities, counts and limits."""
-        version = serving.current
-        found = version.pipeline.processor.schema
+        version = cast(SetVersion, serving.current)
         catalogue, is_new = version.pipeline.catalogue, version.pipeline.is_new
         counts = {"items": len(version.pipeline.processor.items.values)}
         if is_new is not None:
             counts["new_items"] = int(is_new.sum())
         if catalogue is not None:
             counts |= {"items_in_catalogue": int(catalogue.is_known.sum()), "in_stock": int(catalogue.in_stock.sum())}
-        is_limit = ("max_", "deadline", "computation_deadline")
-        limits = {name: value for name, value in vars(settings).items() if name.startswith(is_limit)}
         return SchemaAnswer(
-            version=VersionAnswer(
-                number=version.number, loaded_at=version.loaded_at, reload_failed_at=serving.reload_failed_at
-            ),
-            features=[_feature(each) for each in found.features] if found is not None else [],
+            version=_version(serving),
+            features=_features(version),
             constraints=_constraints(),
             attributes=[AttributeAnswer(**each) for each in version.attributes],
-            capabilities=[
-                CapabilityAnswer(name=cast(Any, name), is_available=reason is None, reason=reason)
-                for name, reason in version.missing_capabilities.items()
-            ],
+            capabilities=_capabilities(version),
             counts=counts,
-            limits=limits,
+            limits=settings.limits(is_for_texts=False),
         )
 
-    @router.get(
-        "/v1/items", response_model=ItemsAnswer, response_model_exclude_unset=True, summary="Find items by name"
-    )
+    @router.get(ITEMS, response_model=ItemsAnswer, response_model_exclude_unset=True, summary="Find items by name")
     def items(
         item: Annotated[list[str], Query(default_factory=list, max_length=settings.max_page, description=item_about)],
         text: Annotated[str, Query(max_length=200, description="A piece of the id or name, whatever its case.")] = "",
@@ -164,6 +178,48 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
         return ItemsAnswer(total=page.total, offset=offset, items=[ItemAnswer(**each) for each in page.items])
 
     return router
+
+
+def text_description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
+    """The route that describes a run of texts."""
+    router = APIRouter(tags=["description"])
+
+    @router.get("/v1/schema", response_model=TextSchemaAnswer, summary="What can be asked")
+    def schema() -> TextSchemaAnswer:
+        """The keys of a query, the labels, the features of the context, capabilities and limits."""
+        version = cast(TextVersion, serving.current)
+        pipeline = version.pipeline
+        return TextSchemaAnswer(
+            version=_version(serving),
+            gives=pipeline.form.gives,
+            keys=list(pipeline.form.keys),
+            texts=list(pipeline.form.texts),
+            labels=list(pipeline.labels),
+            max_tokens=pipeline.max_length,
+            features=_features(version),
+            capabilities=_capabilities(version),
+            limits=settings.limits(is_for_texts=True),
+        )
+
+    return router
+
+
+def _version(serving: Serving) -> VersionAnswer:
+    version = serving.current
+    failed_at = serving.reload_failed_at
+    return VersionAnswer(number=version.number, loaded_at=version.loaded_at, reload_failed_at=failed_at)
+
+
+def _capabilities(version: Version) -> list[CapabilityAnswer]:
+    return [
+        CapabilityAnswer(name=cast(Any, name), is_available=reason is None, reason=reason)
+        for name, reason in version.missing_capabilities.items()
+    ]
+
+
+def _features(version: Version) -> list[FeatureAnswer]:
+    schema = version.pipeline.processor.schema
+    return [_feature(each) for each in schema.features] if schema is not None else []
 
 
 def _feature(feature: Feature) -> FeatureAnswer:

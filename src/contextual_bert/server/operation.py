@@ -1,7 +1,9 @@
 """Routes for operators: health, readiness, status, reload, stock."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request
@@ -20,7 +22,11 @@ from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.requests import beside_the_loop, parse_body, read_body
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Serving
+from contextual_bert.server.state import Serving, is_for_texts
+from contextual_bert.server.worker_messages import WorkerFailedError, WorkerLink
+
+ADMIN, STOCK = "/v1/admin", "/v1/admin/stock"
+_SECONDS_FOR_METRICS = 5.0
 
 
 class StockChanges(BaseModel):
@@ -45,7 +51,43 @@ class StockAnswer(BaseModel):
     unknown_items: list[str]
 
 
-def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics, process: ProcessState) -> APIRouter:
+def shared_handlers(
+    serving: Serving, reloader: Reloader, metrics: Metrics
+) -> Mapping[str, Callable[[Any], "Future[Any]"]]:
+    """Return what one of several workers does when its supervisor asks: subject -> handler, see ``WorkerLink``."""
+
+    def reload(number: int) -> "Future[Any]":
+        serving.next_number = number
+        done = Future[Any]()
+
+        def tell(loaded: "Future[Any]") -> None:
+            error = WorkerFailedError("it was given up") if loaded.cancelled() else loaded.exception()
+            if error is not None:
+                done.set_exception(WorkerFailedError(str(error)))
+            else:
+                done.set_result(loaded.result().number)
+
+        reloader.ask().add_done_callback(tell)
+        return done
+
+    def at_once(work: Callable[[Any], Any]) -> Callable[[Any], "Future[Any]"]:
+        def run(content: Any) -> "Future[Any]":
+            done = Future[Any]()
+            try:
+                done.set_result(work(content))
+            except Exception as error:
+                done.set_exception(error)
+            return done
+
+        return run
+
+    read_metrics, set_stock = at_once(lambda _: metrics.text().decode()), at_once(serving.set_stock)
+    return {"reload": reload, "metrics": read_metrics, "stock": set_stock}
+
+
+def health_routes(
+    queues: Sequence[WorkQueue[Any]], metrics: Metrics, process: ProcessState, link: WorkerLink | None = None
+) -> APIRouter:
     """The routes for whoever starts, stops and watches the server."""
     router = APIRouter(tags=["operation"])
 
@@ -66,16 +108,25 @@ def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics, process: P
         return StatusAnswer(status="ready")
 
     @router.get("/metrics", response_class=Response, summary="Metrics for Prometheus")
-    def read_metrics() -> Response:
-        """In Prometheus' text format."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    async def read_metrics() -> Response:
+        """In Prometheus' text format; of several workers those of each, with its number as a label."""
+        text: Any = None
+        if link is not None:
+            with suppress(OSError, WorkerFailedError, TimeoutError):  # then at least one's own
+                text = await asyncio.wait_for(asyncio.wrap_future(link.ask("metrics")), _SECONDS_FOR_METRICS)
+        return Response(metrics.text() if text is None else text, media_type=CONTENT_TYPE_LATEST)
 
     return router
 
 
-def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings) -> APIRouter:
-    """The routes that change what is served; only with the key."""
-    router = APIRouter(prefix="/v1/admin", tags=["operation"], dependencies=[Depends(key_check(settings))])
+def admin_routes(
+    serving: Serving, reloader: Reloader, settings: ServerSettings, link: WorkerLink | None = None
+) -> APIRouter:
+    """The routes that change what is served, by all workers where there are several; only with the key.
+
+    A run of texts has no stock.
+    """
+    router = APIRouter(prefix=ADMIN, tags=["operation"], dependencies=[Depends(key_check(settings))])
 
     @router.post("/reload", response_model=VersionAnswer, summary="Load the run and the catalogue again")
     async def reload() -> VersionAnswer:
@@ -87,16 +138,21 @@ def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings)
         if not serving.can_reload:
             raise ProblemError("conflict", "This server was made from a pipeline and has nothing to reload from.")
         try:
-            version = await asyncio.wrap_future(reloader.ask())
+            await asyncio.wrap_future(reloader.ask() if link is None else link.ask("reload"))
         except Exception as error:
             raise ProblemError("reload-failed", "The version before goes on. The server's log says why.") from error
+        version = serving.current
         return VersionAnswer(number=version.number, loaded_at=version.loaded_at)
 
+    if is_for_texts(serving.current.pipeline):
+        return router
     body = {
         "requestBody": {"required": True, "content": {"application/json": {"schema": StockChanges.model_json_schema()}}}
     }
 
-    @router.post("/stock", response_model=StockAnswer, summary="Say what is in stock", openapi_extra=body)
+    @router.post(
+        STOCK.removeprefix(ADMIN), response_model=StockAnswer, summary="Say what is in stock", openapi_extra=body
+    )
     async def stock(request: Request) -> StockAnswer:
         """Set single items to be in stock or not; all others stay as they are."""
         body = await read_body(request, timeout_seconds=settings.deadline_seconds)
@@ -113,6 +169,8 @@ def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings)
             unknown = serving.set_stock(changes)
         except ConfigurationError as error:
             raise ProblemError("conflict", str(error)) from None
+        if link is not None:
+            await asyncio.wrap_future(link.ask("stock", changes))
         return StockAnswer(changed=len(changes) - len(unknown), unknown_items=list(unknown))
 
     return router

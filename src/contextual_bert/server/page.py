@@ -32,13 +32,13 @@ class _Files(StaticFiles):
         return response
 
 
-def add_page(app: FastAPI) -> None:
-    """Serve the page at ``/`` and what it needs below ``PATH``; it needs no key, what it asks for does."""
+def add_page(app: FastAPI, *, name: str) -> None:
+    """Serve the page of this file at ``/`` and what it needs below ``PATH``; it needs no key, what it asks for does."""
     router = APIRouter(include_in_schema=False)
 
     @router.api_route("/", methods=["GET", "HEAD"])
     async def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html", headers=POLICY)
+        return FileResponse(STATIC / name, headers=POLICY)
 
     app.include_router(router)
     app.mount(PATH, _Files(directory=STATIC), name="static")

@@ -93,6 +93,13 @@ class BodySchemas(NamedTuple):
     definitions: Mapping[str, Any]
 
 
+def body_schema(model: type[BaseModel], settings: ServerSettings) -> dict[str, Any]:
+    """Return the JSON schema of a query or a list of them, with the definitions that it names as ``$defs``."""
+    query: Any = model
+    many: Any = Annotated[list[query], Field(max_length=settings.max_queries)]
+    return TypeAdapter(query | many).json_schema(ref_template=REFERENCE)
+
+
 class QueryReader:
     """Reads the queries of a request, and says for OpenAPI what it takes.
 
@@ -129,10 +136,7 @@ class QueryReader:
         return self._read_each(content, partial(read_similar_request, model=self.model))
 
     def _read_each(self, content: Any, read: Callable[..., Asked]) -> list[Asked]:
-        given = cast("list[Any]", content if isinstance(content, list) else [content])
-        if len(given) > (most := self._settings.max_queries):
-            limit = f"Send at most {most} queries at once."
-            raise ProblemError("invalid-query", f"The list has {len(given)} queries. {limit}")
+        given = each_query(content, self._settings)
         queries = [read(query, row=row) for row, query in enumerate(given)]
         num_conditions = sum(len(each.settings.get("where", {}).get("where", ())) for each in queries)
         if num_conditions > (most := self._settings.max_all_conditions):
@@ -142,9 +146,8 @@ class QueryReader:
 
     def schemas(self) -> BodySchemas:
         """Return the JSON schemas of the bodies that are read."""
-        query: Any = self.model
-        many: Any = Annotated[list[query], Field(max_length=self._settings.max_queries)]
-        schema = TypeAdapter(query | many).json_schema(ref_template=REFERENCE)
+        query = self.model
+        schema = body_schema(query, self._settings)
         definitions = schema.pop("$defs")
         definitions[SIMILAR_QUERY] = similar_schema(definitions[query.__name__])
         alike = {"$ref": REFERENCE.format(model=SIMILAR_QUERY)}
@@ -232,6 +235,25 @@ def _lengths(value: Any, keys: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...
         yield keys, len(values) - num_inner
 
 
+def each_query(content: Any, settings: ServerSettings) -> list[Any]:
+    """Return the queries of a body, which is one or a list of them, unread.
+
+    Raises:
+        ProblemError: more of them than the limit.
+    """
+    given = cast("list[Any]", content if isinstance(content, list) else [content])
+    if len(given) > (most := settings.max_queries):
+        limit = f"Send at most {most} queries at once."
+        raise ProblemError("invalid-query", f"The list has {len(given)} queries. {limit}")
+    return given
+
+
+def context_field(schema: ContextSchema | None, settings: ServerSettings) -> Any:
+    """Return the type of a context in a body: a record of the run's features, with lists within the limit."""
+    within = partial(record_within, most=settings.max_context_values)
+    return Annotated[Mapping[str, Any], PlainValidator(within, json_schema_input_type=context_model(schema))]
+
+
 def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[QueryModel]:
     """Return the model of a query: items, the run's context, and the constraints that are registered now."""
     limits: dict[str, Any] = {"type": "array", "items": SINGLE_VALUE, "maxItems": settings.max_set_length}
@@ -248,12 +270,7 @@ def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[Qu
     few = Field(max_length=settings.max_conditions)
     where: Any = Annotated[list[condition], few] | condition | Annotated[dict[str, Test], few]
     one_per: Any = Annotated[list[str], Field(max_length=settings.max_one_per)]
-    context: Any = Annotated[
-        Mapping[str, Any],
-        PlainValidator(
-            partial(record_within, most=settings.max_context_values), json_schema_input_type=context_model(schema)
-        ),
-    ]
+    context = context_field(schema, settings)
     conditions: Any = Annotated[list[condition], few, BeforeValidator(as_conditions, json_schema_input_type=where)]
     attributes: Any = Annotated[one_per, BeforeValidator(as_list, json_schema_input_type=str | one_per)]
     fields: dict[str, Any] = {

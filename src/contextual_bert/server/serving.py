@@ -36,25 +36,57 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
             the app has neither a key nor allowed hosts.
         KeyboardInterrupt: after Ctrl-C, when everything was answered.
     """
-    remarks = exposure(getattr(app, "settings", None) or ServerSettings(), host)
+    settings = getattr(app, "settings", None) or ServerSettings()
+    with listening_socket(settings, host, port) as listener:
+        configure_logging()
+        announce(settings, host, listener)
+        reload = app.reload if hasattr(app, "reload") else lambda: None  # pyright: ignore[reportAttributeAccessIssue]
+        with _handling(signal.SIGHUP, reload):
+            run_app(app, listener, host=host)
+
+
+def listening_socket(settings: ServerSettings, host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ConfigurationError: see ``serve``.
+    """
+    exposure(settings, host)
     with _refusal_in_words(host, port):
         listener = socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
     # asyncio does this for sockets that say they are TCP, which create_server's do not. Without it the end of an answer
     # waits for the client's delayed acknowledgement of its beginning: 40 ms on a connection that is kept.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    configure_logging()
-    for remark in remarks:
+    return listener
+
+
+def announce(settings: ServerSettings, host: str, listener: socket.socket, **details: object) -> None:
+    """Write to the log where a server listens, and what its operator should know."""
+    for remark in exposure(settings, host):
         EVENTS.warning(remark)
-    server = LimitedServer(app, listener, host=host)
+    address = listener.getsockname()
+    shown = f"[{address[0]}]" if listener.family == socket.AF_INET6 else address[0]
+    EVENTS.info("listening", extra={"details": {"url": f"http://{shown}:{address[1]}", **details}})
+
+
+def run_app(app: FastAPI, listener: socket.socket, *, host: str, is_shared: bool = False) -> None:
+    """Answer what comes to a socket until a signal ends it.
+
+    Args:
+        app: of ``create_app``.
+        listener: the socket, which is closed at the end.
+        host: the name or address that it was bound to.
+        is_shared: whether other processes accept from it, too.
+
+    Raises:
+        KeyboardInterrupt: after Ctrl-C.
+    """
+    server = LimitedServer(app, listener, host=host, is_shared=is_shared)
     # What is loaded by now stays. A full collection that looked through half a million objects of the libraries each
     # time would stop every request for a quarter of a second.
     gc.collect()
     gc.freeze()
-    address = listener.getsockname()
-    shown = f"[{address[0]}]" if listener.family == socket.AF_INET6 else address[0]
-    EVENTS.info("listening", extra={"details": {"url": f"http://{shown}:{address[1]}"}})
-    reload = app.reload if hasattr(app, "reload") else lambda: None  # pyright: ignore[reportAttributeAccessIssue]
-    with _handling(signal.SIGHUP, reload), _handling(signal.SIGTERM, lambda: None), listener:
+    with _handling(signal.SIGTERM, lambda: None), listener:
         server.run()
 
 
@@ -119,9 +151,10 @@ class LimitedServer(uvicorn.Server):
         app: of ``create_app``.
         listener: the socket that listens.
         host: the name or address that it was bound to.
+        is_shared: whether other processes accept from the socket, too.
     """
 
-    def __init__(self, app: FastAPI, listener: socket.socket, *, host: str) -> None:
+    def __init__(self, app: FastAPI, listener: socket.socket, *, host: str, is_shared: bool = False) -> None:
         settings = getattr(app, "settings", None) or ServerSettings()
         process = getattr(app, "process", None) or ProcessState()
         process.bound_host, process.is_stopping = host, False
@@ -140,7 +173,7 @@ class LimitedServer(uvicorn.Server):
             about = {"max_connections": room, "asked_for": settings.max_connections}
             EVENTS.warning("the limit of file descriptors allows fewer connections", extra={"details": about})
         metrics = getattr(app, "metrics", None) or Metrics()
-        self._listener = listener
+        self._listener, self._is_shared = listener, is_shared
         self._acceptor: Acceptor | None = None
         self._limit = ConnectionLimit(settings, metrics, process, max_connections=room)
 
@@ -154,7 +187,7 @@ class LimitedServer(uvicorn.Server):
             server_state=self.server_state,
             app_state=self.lifespan.state,
         )
-        self._acceptor = Acceptor(self._listener, make_connection, self._limit)
+        self._acceptor = Acceptor(self._listener, make_connection, self._limit, is_shared=self._is_shared)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer what comes on open connections for a while, each time for the last time; then close the idle ones.

@@ -4,9 +4,30 @@ from dataclasses import dataclass, field, fields
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.explain.shapley import MAX_EXACT_FIELDS
+from contextual_bert.nouns import counted
 from contextual_bert.server.origins import check_hosts, check_origins
 
 SHORTEST_KEY = 16
+
+
+_OF_TEXTS = frozenset(("max_text_characters", "max_all_characters"))
+_OF_SETS = frozenset(
+    (
+        "max_set_length",
+        "max_blanks",
+        "max_conditions",
+        "max_values",
+        "max_one_per",
+        "max_top_k",
+        "max_page",
+        "max_completions",
+        "max_forward_passes",
+        "max_exact_fields",
+        "max_computations",
+        "max_all_conditions",
+        "computation_deadline_seconds",
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +47,8 @@ class ServerSettings:
         max_values: values of one of these conditions.
         max_one_per: attributes of its ``at_most_one_per``.
         max_context_values: values, or numbers, of one feature of its context.
+        max_text_characters: of one text of a query.
+        max_all_characters: of all texts of a request together.
         max_top_k: proposals a slot.
         max_page: items that a search answers at once.
         max_completions: whole sets that ``/v1/complete-jointly`` proposes.
@@ -68,6 +91,8 @@ class ServerSettings:
     max_values: int = 10_000
     max_one_per: int = 16
     max_context_values: int = 4096
+    max_text_characters: int = 20_000
+    max_all_characters: int = 100_000
     max_top_k: int = 100
     max_page: int = 100
     max_completions: int = 20
@@ -85,6 +110,17 @@ class ServerSettings:
     allowed_origins: tuple[str, ...] = ()
     api_key: str | None = field(default=None, repr=False)
     has_contexts_in_logs: bool = False
+
+    def limits(self, *, is_for_texts: bool) -> dict[str, float]:
+        """Return the limits of requests about texts, or about sets.
+
+        Example:
+            >>> ServerSettings().limits(is_for_texts=True)["max_text_characters"]
+            20000
+        """
+        others = _OF_SETS if is_for_texts else _OF_TEXTS
+        is_limit = ("max_", "deadline", "computation_deadline")
+        return {name: value for name, value in vars(self).items() if name.startswith(is_limit) and name not in others}
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self) if each.name.startswith("max_")):
@@ -136,6 +172,13 @@ class ServerSettings:
                 setting="max_all_conditions",
                 value=self.max_all_conditions,
                 fix="Allow more for the whole request, or fewer for a query.",
+            )
+        if self.max_all_characters < self.max_text_characters:
+            raise ConfigurationError(
+                f"is less than one text may have: {counted(self.max_text_characters, 'character')}",
+                setting="max_all_characters",
+                value=self.max_all_characters,
+                fix="Allow more for the whole request, or fewer for a text.",
             )
         key = self.api_key
         if key is not None and (len(key) < SHORTEST_KEY or not (key.isascii() and key.isprintable()) or " " in key):

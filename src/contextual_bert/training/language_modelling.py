@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
+from contextual_bert import evaluation  # it imports numpy when it is used
 from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.truncation import Truncation
@@ -211,6 +212,11 @@ class NextSentence(HiddenWords):
     def reads_pairs(self) -> bool:
         """Return True."""
         return True
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics of hidden tokens, and the accuracy of the decision."""
+        return (*super().metrics, evaluation.metric_key("next_sentence_accuracy"))
 
     @property
     def purpose(self) -> str:

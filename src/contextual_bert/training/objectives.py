@@ -32,11 +32,13 @@ from contextual_bert.evaluation.metrics import (
     CROSS_ENTROPY,
     DEFAULT_KS,
     EXACT_TEXT,
+    MULTI_LABEL_METRICS,
     SET_KS,
     SET_METRICS,
     TEXT_METRICS,
     exact_mean,
 )
+from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.set_predictions import UNKNOWN, SetPredictions
 from contextual_bert.evaluation.text_predictions import TextPredictions
 from contextual_bert.models import (
@@ -45,6 +47,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     best_labels,
     label_logits,
+    rank_decisions,
     rank_labels,
     span_logits,
 )
@@ -265,6 +268,37 @@ class LabelObjective(Objective):
         return summarise_labels(prediction, names=names, is_ordinal=self.is_ordinal)
 
 
+class MultiLabelObjective(LabelObjective):
+    """Decide about each label of texts that may have several.
+
+    Args:
+        model: one with a logit for each label, a baseline for texts too.
+        dataset: whose labels are learned, a 0 or a 1 for each; None: nothing is trained.
+        names: of the labels in the order of their ids. None: those of the model's config.
+    """
+
+    def __init__(self, model: nn.Module, dataset: SequenceDataset | None, names: Sequence[str] | None = None) -> None:
+        super().__init__(model, dataset, names)
+        self.label_metrics = MULTI_LABEL_METRICS
+
+    def rank(
+        self, model: Any, inputs: dict[str, Any], forward: Callable[..., Any]
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Rank yes and no of each label as grids, and say how likely yes is."""
+        labels = inputs.pop("labels")
+        logits = forward(**inputs)["logits"].float()
+        return (*rank_decisions(logits, labels), logits.double().sigmoid()), labels
+
+    def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Return the metrics over all decisions, and those of labels."""
+        columns: Any = prediction.predictions
+        true = np.asarray(prediction.label_ids)
+        rows = MultiLabelPredictions(np.arange(len(true)), columns[4], true, names=self.names)
+        means = np.array([exact_mean(column) for column in rows.columns().T])
+        found = {key: float(value) for key, value in rows.metrics(means).items()}
+        return {**summarise_rows(columns[:4], np.ones_like(true, dtype=np.bool_), ks=(1,)), **found}
+
+
 class CausalObjective(Objective):
     """Predict each token of a text from those before it.
 
@@ -360,19 +394,27 @@ def objective_of(
         return CausalObjective(dataset)
     if hasattr(model, "score_masked"):
         return MaskedObjective(args, processor.tokenizer if processor is not None else model.config)
+    if dataset is not None and has_several_labels(dataset):
+        return MultiLabelObjective(model, dataset)
     return LabelObjective(model, dataset)
 
 
+def has_several_labels(dataset: SequenceDataset) -> bool:
+    """Return whether each text has a 0 or a 1 for each of several labels."""
+    labels = dataset.labels
+    return labels is not None and labels.is_floating_point() and labels.ndim > 1
+
+
 def check_labels(dataset: SequenceDataset) -> None:
-    """Raise ConfigurationError unless the texts have answers, or one label each or for each word."""
+    """Raise ConfigurationError unless the texts have answers, labels, or one label for each word."""
     if dataset.labels is None and dataset.spans is None:
         raise ConfigurationError(
             "The texts have no labels, and no answers, which this trainer ranks",
             fix="Name their column where the texts are encoded.",
         )
-    if dataset.labels is not None and dataset.labels.is_floating_point():
+    if dataset.labels is not None and dataset.labels.is_floating_point() and not has_several_labels(dataset):
         raise ConfigurationError(
-            "The labels are numbers, or several a text, and this trainer ranks one label among all",
+            "The labels are numbers, and this trainer ranks labels",
             fix="Take transformers' Trainer, with data_collator=dataset.collate_fn.",
         )
 

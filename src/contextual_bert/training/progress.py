@@ -1,5 +1,6 @@
 """Progress on standard error: bars on a terminal, lines in a log file, for anything that counts. It needs no torch."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 SECONDS_BETWEEN_LINES = 30.0
+SECONDS_BETWEEN_NOTES = 0.5  # of a process to the one that draws
 
 
 class Bars(Protocol):
@@ -122,10 +124,39 @@ class ProgressLines:
         """Do nothing: a line is whole when it is written."""
 
 
-def progress_bars(console: Console | None = None) -> Bars:
-    """Return bars where a person looks on, and lines where standard error is a file or a pipe."""
+class RelayedBars:
+    """Bars of a process that draws none: what they show is sent to the one that does, not more often than it is read.
+
+    Args:
+        send: takes (done, total, note, is_milestone); False where nobody listens any more.
+    """
+
+    def __init__(self, send: Callable[[tuple[int, int, str, bool]], bool]) -> None:
+        self._send, self._last = send, -math.inf
+
+    def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
+        """Send how far a training is."""
+        if is_milestone or time.monotonic() - self._last > SECONDS_BETWEEN_NOTES:
+            self._last = time.monotonic()
+            if not self._send((done, total, note, is_milestone)):
+                self._last = math.inf
+
+    def remove(self, label: str) -> None:
+        """Do nothing: who draws knows when a training has ended."""
+
+    def close(self) -> None:
+        """Do nothing: nothing was drawn."""
+
+
+def progress_bars(console: Console | None = None, *, unit: str = "step") -> Bars:
+    """Return bars where a person looks on, and lines where standard error is a file or a pipe.
+
+    Args:
+        console: where to draw; standard error by default.
+        unit: what is counted, in the lines of a log.
+    """
     drawn = console or Console(stderr=True)
-    return TrainingBars(drawn) if drawn.is_terminal or drawn.is_jupyter else ProgressLines()
+    return TrainingBars(drawn) if drawn.is_terminal or drawn.is_jupyter else ProgressLines(unit=unit)
 
 
 def _to_standard_error(line: str) -> None:

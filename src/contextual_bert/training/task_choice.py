@@ -124,26 +124,30 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             value=foreign["label"],
             fix="Leave one of the two out.",
         )
-    if name in ("is_ordinal", "order", "label_start", "long_documents"):
+    has_other = given.get("target") is not None  # beside which no label can be named
+    fix = "Leave it out." if has_other else Message("Name the column with {label}.", label=...)
+    if name in ("is_ordinal", "order", "is_multi_label", "separator", "label_start", "long_documents"):
         raise ConfigurationError(
             "is for labels, and none is named",
             setting=name,
             value=list(foreign[name]) if name == "order" else foreign[name],
-            fix=Message("Name the column with {label}.", label=...),
+            fix=fix,
         )
     if name == "pair":
         raise ConfigurationError(
             "needs a label to learn",
             setting="pair",
             value=foreign[name],
-            fix=Message("Name the column with {label}.", label=...),
+            fix=fix,
         )
     if name == "elmo":
         raise ConfigurationError(
             "is read by what learns labels, and none is named",
             setting="elmo",
             value=foreign["elmo"],
-            fix=Message("Name their column with {label}, or leave it out.", label=...),
+            fix="Leave it out."
+            if has_other
+            else Message("Name their column with {label}, or leave it out.", label=...),
         )
     learned = next((field for field in ("answer", "target", "label") if given.get(field) is not None), "objective")
     value = given.get(learned) or "masked"

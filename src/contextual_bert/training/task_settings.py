@@ -116,6 +116,11 @@ class TaskSettings:
         return None
 
     @property
+    def label_lists(self) -> tuple[str, str] | None:
+        """Return the column of labels where a text may have several, and what stands between them in a cell."""
+        return None
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics by which the best epoch can be chosen."""
         return evaluation.RANK_METRICS

@@ -99,7 +99,8 @@ class LabelTask(TextTask):
 class Classification(LabelTask):
     """Learn a label, or a grade, for each text, or pair of texts.
 
-    A column of lists of labels makes it ``Tagging``: a prepared recipe has that in its place.
+    A column of lists of labels makes it ``Tagging``: a prepared recipe has that in its place. With ``is_multi_label``
+    lists are the labels of whole texts, and the kind of the task is "multi_label".
 
     Args:
         text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
@@ -108,6 +109,8 @@ class Classification(LabelTask):
         pair: column of second texts.
         is_ordinal: the labels are grades of one scale: numbers, or the words of ``order``.
         order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
+        is_multi_label: a text may have several labels, or none. Each is decided about.
+        separator: with ``is_multi_label``: what stands between labels where a column holds them as text.
         label_start: where a new output layer starts: "shares", those of the labels in the training part, or "random",
             as any other new layer.
         long_documents: texts may be longer than a BERT reads: it reads segments of them, and a Transformer their
@@ -141,6 +144,19 @@ class Classification(LabelTask):
             is_of_data=True,
         ),
     ] = False
+    is_multi_label: Annotated[
+        bool,
+        Option(
+            "A text may have several labels: --label names lists, or text with --separator between labels.",
+            TEXTS,
+            name="multi-label",
+            is_of_data=True,
+        ),
+    ] = False
+    separator: Annotated[
+        str,
+        Option("With --multi-label: what stands between the labels of a cell.", TEXTS, is_of_data=True),
+    ] = ","
     order: Annotated[
         tuple[str, ...],
         Option(
@@ -193,6 +209,54 @@ class Classification(LabelTask):
             )
         if self.order:
             object.__setattr__(self, "is_ordinal", True)
+        self._check_several()
+
+    def _check_several(self) -> None:
+        """Make it a task of several labels, where they are asked for."""
+        if not self.separator:
+            raise ConfigurationError(
+                "is not allowed", setting="separator", value=self.separator, fix="Give a string such as ',' or ';'."
+            )
+        if self.separator != "," and not self.is_multi_label:
+            raise ConfigurationError(
+                "stands between the labels of a text, and here each text has one",
+                setting="separator",
+                value=self.separator,
+                fix=Message("Give {is_multi_label} too, or leave it out.", is_multi_label=True),
+            )
+        if not self.is_multi_label:
+            return
+        if self.is_ordinal:
+            asked = "order" if self.order else "is_ordinal"
+            raise ConfigurationError(
+                Message("is for one grade a text, and with {is_multi_label} it may have several", is_multi_label=True),
+                setting=asked,
+                value=list(self.order) if self.order else True,
+                fix="Leave one of the two out.",
+            )
+        object.__setattr__(self, "kind", "multi_label")
+
+    @property
+    def label_lists(self) -> tuple[str, str] | None:
+        """Return the column of labels where a text may have several, and what stands between them in a cell."""
+        return (self.label, self.separator) if self.is_multi_label else None
+
+    @property
+    def tag_columns(self) -> tuple[str, str] | None:
+        """Return the columns of texts and labels, which may be tags; None where lists are the labels of a text."""
+        return None if self.is_multi_label else super().tag_columns
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Return the columns of texts and labels. A text may be without a label where it may have several."""
+        return self.text_columns if self.is_multi_label else super().complete_columns
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics of ranks and of labels."""
+        if self.is_multi_label:
+            return (*evaluation.RANK_METRICS, *evaluation.MULTI_LABEL_METRICS)
+        return super().metrics
 
     @property
     def kept_length(self) -> int | None:
@@ -368,6 +432,7 @@ TEXT_TASKS: tuple[type[AnyTextTask], ...] = (
 TASK_SETTINGS: dict[str, type[TaskSettings]] = {
     "set_completion": SetCompletion,
     "classification": Classification,
+    "multi_label": Classification,
     "tagging": Tagging,
     "question_answering": QuestionAnswering,
     "masked_text": MaskedText,

@@ -25,6 +25,7 @@ from contextual_bert.training.epochs import ChangesByEpoch, MaskEpoch
 from contextual_bert.training.objectives import (
     LabelObjective,
     MaskedObjective,
+    MultiLabelObjective,
     Objective,
     check_labels,
     objective_of,
@@ -185,7 +186,8 @@ def check_arguments(
             says when.
         UnknownNameError: the best checkpoint is to be chosen by a number that is not evaluated.
     """
-    has_classes = isinstance(objective, LabelObjective) and hasattr(model, "config")
+    has_several = isinstance(objective, MultiLabelObjective)
+    has_classes = isinstance(objective, LabelObjective) and not has_several and hasattr(model, "config")
     if args.label_smoothing_factor and not has_classes:
         raise ConfigurationError(
             "is for models that label texts or words",

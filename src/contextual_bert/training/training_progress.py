@@ -4,8 +4,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from contextual_bert.errors import UnknownNameError
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, NEXT_SENTENCE, is_metric, metric_of
 from contextual_bert.training.progress import Bars, progress_bars
 
 
@@ -63,7 +62,7 @@ class TrainingProgress(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         if metrics and "eval_cross_entropy_nats" in metrics:
-            figures = f"validation {metrics['eval_cross_entropy_nats']:.3f} nats{_chosen_by(args, metrics)}"
+            figures = f"validation {metrics['eval_cross_entropy_nats']:.3f} nats{_figures(args, metrics)}"
             self.validation = f"  {figures} (epoch {state.epoch or 0:.0f})"
             self._show(state, is_milestone=True)
 
@@ -78,14 +77,15 @@ class TrainingProgress(TrainerCallback):
         self.bars.close()
 
 
-def _chosen_by(args: TrainingArguments, metrics: dict[str, Any]) -> str:
-    """Return the figure that the best epoch is chosen by, for people; nothing where it is the cross-entropy."""
-    name = (args.metric_for_best_model or CROSS_ENTROPY).removeprefix("eval_")
-    value = metrics.get(f"eval_{name}")
-    if name in (CROSS_ENTROPY, "loss") or value is None:
-        return ""
-    try:
-        metric = metric_of(name)
-    except UnknownNameError:  # of somebody else's trainer
+def _figures(args: TrainingArguments, metrics: dict[str, Any]) -> str:
+    """Return what is said beside the cross-entropy: what chooses the best epoch, and the second objective if any."""
+    chosen = (args.metric_for_best_model or CROSS_ENTROPY).removeprefix("eval_")
+    names = [name for name in dict.fromkeys((chosen, NEXT_SENTENCE)) if name not in (CROSS_ENTROPY, "loss")]
+    return "".join(_figure(name, metrics[f"eval_{name}"]) for name in names if metrics.get(f"eval_{name}") is not None)
+
+
+def _figure(name: str, value: float) -> str:
+    if not is_metric(name):  # of somebody else's trainer
         return f", {name} {value:.4g}"
+    metric = metric_of(name)
     return f", {metric.label} {value:.{metric.digits}f}{metric.unit and f' {metric.unit}'}"

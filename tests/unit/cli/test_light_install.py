@@ -7,7 +7,7 @@ import pytest
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.saved_files import check_trained
-from contextual_bert_cli import complete, pipelines
+from contextual_bert_cli import clusters, pipelines
 
 
 def test_a_run_without_torch_says_what_to_name_or_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,9 +18,9 @@ def test_a_run_without_torch_says_what_to_name_or_install(tmp_path: Path, monkey
 
 
 def test_ray_says_what_to_install_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(complete, "find_spec", lambda name: None if name == "ray" else util.find_spec(name))
+    monkeypatch.setattr(clusters, "find_spec", lambda name: None if name == "ray" else util.find_spec(name))
     with pytest.raises(ConfigurationError) as caught:
-        complete.chosen_cluster(True, address=None, workers=None, device="auto", has_table=True)
+        clusters.chosen_cluster(True, address=None, workers=None, device="auto")
     assert "contextual-bert[distributed]" in caught.value.fix
 
 

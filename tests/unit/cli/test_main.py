@@ -30,11 +30,14 @@ COMMANDS = (
     "vectors",
     "export",
     "compare",
+    "tune",
     "predict",
     "sample",
     "generate",
     "inspect-model",
     "parameters",
+    "index",
+    "publish",
 )
 GROUPS = {"world": ("generate", "oracle"), "catalogue": ("add", "update", "remove")}
 ALL = [

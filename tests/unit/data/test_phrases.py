@@ -59,6 +59,7 @@ def test_characters_are_counted_and_not_bytes() -> None:
     [
         ([[0, 8], [7, 9]], r"the phrases \[0, 8\] and \[7, 9\] overlap"),
         ([[4, 8], [4, 8]], r"the phrases \[4, 8\] and \[4, 8\] overlap"),
+        ([[3, 4]], r"the phrase \[3, 4\] has blanks alone"),
         ([[0, 16]], r"the phrase \[0, 16\] leaves its text of 15 characters"),
         ([[-1, 4]], r"the phrase \[-1, 4\] leaves its text"),
         ([[8, 0]], r"the phrase \[8, 0\] does not end behind its start"),

@@ -100,6 +100,8 @@ def test_json_keeps_every_digit_and_the_unknown_loss():
     points = (LearningPoint(0.1, 7, None, 1 / 3), LearningPoint(0.2, 14, 2 / 3, 0.1))
     made = LearningCurve("global_state", 3, points)
     assert LearningCurve.from_json(made.to_json()) == made
+    older = made.to_json().replace(',\n      "validation_metrics": {}', "")  # a file without further metrics
+    assert LearningCurve.from_json(older).points[0].validation_metrics == {}
     with pytest.raises(DataError, match="not the JSON of a LearningCurve"):
         LearningCurve.from_json("{}")
 

@@ -21,6 +21,7 @@ from contextual_bert.inference import (
     complete_table_on_ray,
 )
 from contextual_bert.inference.tables import ray_cluster
+from tests.local_ray import local_ray
 
 ray: Any = pytest.importorskip("ray")
 SETTINGS = BulkSettings(keep=["who"], constraints={"repeats": True}, top_k=3, batch_size=4)
@@ -28,13 +29,8 @@ SETTINGS = BulkSettings(keep=["who"], constraints={"repeats": True}, top_k=3, ba
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    """A cluster of this process and of nobody else, whatever runs beside it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_worker_niceness", "0")  # else they give way to all else that this machine does
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    with local_ray(2):
         yield RayCluster(num_workers=2)
-        ray.shutdown()
 
 
 @pytest.fixture

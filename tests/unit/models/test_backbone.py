@@ -18,7 +18,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.backbones import BACKBONES
 from contextual_bert.models.checkpoint_files import pooling_of
-from contextual_bert.models.context_as_text import FIRST_WORD
+from contextual_bert.models.context_words import FIRST_WORD
 from contextual_bert.runs.text_starts import head_lines
 from contextual_bert.testing import miniature_schema
 from contextual_bert.testing.heads import miniature_checkpoint

@@ -20,7 +20,8 @@ from contextual_bert.context import (
 )
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.models import ContextualBertConfig
-from contextual_bert.models.context_as_text import FIRST_WORD, ContextAsText
+from contextual_bert.models.context_as_text import ContextAsText
+from contextual_bert.models.context_words import FIRST_WORD
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16,

@@ -87,6 +87,13 @@ def test_the_next_item_is_read_from_those_before_it(backbone: str) -> None:
     assert torch.equal(before[:, :3], after[:, :3]) and not torch.equal(before[:, 3], after[:, 3])
 
 
+def test_the_feed_forward_network_has_the_activation_of_the_config() -> None:
+    for name, is_below in {"relu": False, "gelu": True}.items():
+        model: Any = ContextualBertForMaskedLM(config_of("bigru", hidden_act=name))
+        activation = model.bert.encoder.layer[0].mlp[1]
+        assert (float(activation(torch.tensor(-1.0))) < 0) is is_below
+
+
 def test_what_recurrent_blocks_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="hidden_size=9 is odd"):
         ContextualBertForMaskedLM(config_of("bilstm", hidden_size=9, num_attention_heads=3))

@@ -76,11 +76,29 @@ def test_a_token_sees_neither_what_follows_nor_padding(decoder: str) -> None:
         assert found.cross_attentions[..., 5:].max() == 0
 
 
+@pytest.mark.parametrize("backbone", ["bert", "bigru"])
+@pytest.mark.parametrize("position_embedding", ["learned", "sinusoidal"])
+def test_a_transformer_decoder_knows_the_order_of_what_is_written(backbone: str, position_embedding: str) -> None:
+    """Whatever the encoder is: one block without positions reads the tokens before as a bag."""
+    model = model_of("transformer", backbone=backbone, position_embedding=position_embedding, num_decoder_layers=1)
+    sources, targets = pairs()
+    targets[:, :2] = torch.tensor([4, 5])
+    swapped = targets.clone()
+    swapped[:, :2] = torch.tensor([5, 4])
+    first, second = (model(sources, labels=each).logits[:, 3].detach() for each in (targets, swapped))
+    assert float((first - second).abs().max()) > 1e-3
+
+
 def test_settings_that_make_no_encoder_decoder_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"decoder_type=None is missing.*gru_luong"):
         ContextualBertForSeq2SeqLM(ContextualBertConfig(vocab_size=9))
     with pytest.raises(ConfigurationError, match="decoder_start_token_id=None is missing"):
         ContextualBertForSeq2SeqLM(ContextualBertConfig(vocab_size=9, decoder_type="gru"))
+    for number in (-1, 9):
+        with pytest.raises(ConfigurationError, match=f"decoder_start_token_id={number} is no id of the vocabulary"):
+            ContextualBertForSeq2SeqLM(
+                ContextualBertConfig(vocab_size=9, decoder_type="gru", decoder_start_token_id=number)
+            )
     faulty: dict[str, Any] = {"decoder_type": "lstm", "position_embedding": "rotary", "num_decoder_layers": 0}
     for name, value in faulty.items():
         with pytest.raises(ConfigurationError, match=name):

@@ -8,7 +8,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from contextual_bert.models.tokenization import num_separators, tell_halves, with_space, word_pieces
+from contextual_bert.models.token_marks import num_separators, with_space
+from contextual_bert.models.tokenization import tell_halves, word_pieces
 from contextual_bert.testing import miniature_text_processor
 
 TEXTS = ["the red coat is fine. don't buy the blue one", "a fine word, a", "the coat"]

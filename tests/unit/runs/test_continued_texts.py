@@ -117,7 +117,7 @@ def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[
             work.check(replace(recipe, conditioning=name))
     work.check(replace(recipe, conditioning="ngrams"))
     for field, value in (("num_extra_layers", 3), ("attribute_start", "paper")):
-        with pytest.raises(ConfigurationError, match=f"{field} cannot change in a model that goes on"):
+        with pytest.raises(ConfigurationError, match=f"{field}.* cannot change in a model that goes on"):
             work.build_model(replace(recipe, conditioning="multi_attribute", model={field: value}))
     same = {"num_extra_layers": 6, "attribute_start": "ones"}
     built: Any = work.build_model(replace(recipe, conditioning="multi_attribute", model=same))

@@ -238,8 +238,8 @@ def test_a_run_goes_on_from_another_with_new_items(
     started: list[dict[str, torch.Tensor]] = []
     build = set_completion.build_model
 
-    def recorded(*arguments: Any) -> Any:
-        model = build(*arguments)
+    def recorded(*arguments: Any, **named: Any) -> Any:
+        model = build(*arguments, **named)
         started.append({name: weight.clone() for name, weight in model.state_dict().items()})
         return model
 

@@ -17,12 +17,12 @@ from contextual_bert.baselines.names import CONTEXT_AS_TEXT
 from contextual_bert.conditioning import METHODS
 from contextual_bert.data import DroppedContext, write_table
 from contextual_bert.data.sentence_pairs import SentencePairs
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.evaluation.metrics import NEXT_SENTENCE
 from contextual_bert.models.backbones import BACKBONES
 from contextual_bert.runs import TextModelTask, evaluate_run, inspect_table, load_run, prepare, run, study
 from contextual_bert.runs.model_factory import arguments_of
-from contextual_bert.runs.run_directory import SCORES_FILE
+from contextual_bert.runs.run_directory import SCORES_FILE, load_history
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Classification, MaskedText, NextSentence, Recipe, task_on_texts
@@ -186,6 +186,35 @@ def test_evaluate_has_both_with_intervals_and_by_segment(finished: Path, table: 
     sampled = evaluate_run(finished, overrides={"scored_tokens": 3}).report
     assert sampled.num_rows == 3 and 0 <= sampled.metrics[NEXT_SENTENCE].value <= 100
     assert evaluate_run(finished, overrides={"data": str(table)}, part="all").report.num_sets == 144
+
+
+def test_a_table_that_lacks_the_context_is_named(finished: Path) -> None:
+    rows = rows_of()
+    source = pa.table({"text": ["\n".join(each) for each in rows["text"]]})
+    with pytest.raises(SchemaError, match=f"others: .*lacks the context column 'sex', which {finished} reads.*empty"):
+        evaluate_run(finished, source=source, overrides={"data": "others"}, part="all")
+
+
+def test_each_evaluation_of_a_training_has_the_accuracy(
+    recipe: Recipe, ready: TextModelTask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lines of a training, its history and the choice of its epoch have it; a report on the part has the same."""
+    chosen = replace(recipe, training={**TRAINING, "metric_for_best_model": "next_sentence_accuracy"})
+    for name, each in {"by_words": recipe, "by_sentences": chosen}.items():
+        run(each, tmp_path / name, prepared=ready)
+        lines = [line for line in capsys.readouterr().err.splitlines() if "validation" in line]
+        curve = load_history(tmp_path / name)
+        assert curve is not None and len(curve.points) == 2
+        accuracies = [point.validation_metrics[NEXT_SENTENCE] for point in curve.points]
+        for accuracy in accuracies:
+            assert sum(line.count(f"nats, next-sentence accuracy {accuracy:.2f} %") for line in lines) >= 1
+        nats = [point.validation_cross_entropy_nats for point in curve.points]
+        best = nats.index(min(nats)) if name == "by_words" else accuracies.index(max(accuracies))
+        found = metrics_of(evaluate_run(tmp_path / name, part="validation"))
+        assert found[NEXT_SENTENCE]["value"] == pytest.approx(accuracies[best])
+        assert found["cross_entropy_nats"]["value"] == pytest.approx(nats[best], rel=1e-5)
+    with pytest.raises(UnknownNameError):
+        replace(recipe, task=MaskedText(text="text", checkpoint="bert"), training=chosen.training)
 
 
 def test_it_can_be_learned_whether_a_sentence_follows(recipe: Recipe, table: Path, tmp_path: Path) -> None:

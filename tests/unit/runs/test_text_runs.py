@@ -26,7 +26,7 @@ from contextual_bert.baselines.names import (
     TAG_BASELINES,
 )
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
-from contextual_bert.models.context_as_text import FIRST_WORD
+from contextual_bert.models.context_words import FIRST_WORD
 from contextual_bert.runs import TextModelTask, as_row, evaluate_run, load_run, prepare, run, study
 from contextual_bert.runs.card import about, write_card
 from contextual_bert.runs.model_factory import arguments_of
@@ -724,7 +724,7 @@ def test_decimals_are_labels(checkpoint: Path) -> None:
 def test_several_labels_a_text_are_no_tags(checkpoint: Path) -> None:
     table = pa.table({"text": ["word1", "word2"] * 20, "topics": [[1, 0], [0, 1]] * 20})
     recipe = Recipe(data="t.csv", task=Classification(checkpoint=str(checkpoint), label="topics"))
-    with pytest.raises(DataError, match=r"column 'topics'.*several labels a text are learned in Python"):
+    with pytest.raises(DataError, match=r"column 'topics'.*several labels a text need is_multi_label=True"):
         prepare(recipe, source=table)
 
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.runs import SetCompletionTask, prepare
-from contextual_bert.runs.model_factory import arguments_of, training_lines
+from contextual_bert.runs.model_factory import arguments_of, lines_on_steps, training_lines
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.sweep import train_missing
-from contextual_bert.training import Recipe, SetCompletion
+from contextual_bert.training import Classification, Recipe, SetCompletion
 from contextual_bert.training.defaults import default_epochs, steps_of_epoch
 from contextual_bert_cli.wording import in_options
 
@@ -69,6 +69,19 @@ def test_the_log_says_what_was_chosen_and_few_steps(ready: SetCompletionTask) ->
     assert said(max_steps=7, per_device_train_batch_size=8) == f"training: 7 steps, as max_steps says; {settings}"
     popular = replace(ready.recipe, conditioning="popularity", model={})
     assert training_lines(popular, ready, defaults={}) == []
+
+
+def test_fasttext_says_by_which_rule_its_words_move(ready: SetCompletionTask) -> None:
+    recipe = Recipe(
+        data="memory",
+        task=Classification(text="text", label="label", checkpoint=None),
+        conditioning="fasttext",
+    )
+    chosen = arguments_of(recipe, Path(), has_validation=False)
+    (line, *_) = lines_on_steps(recipe, chosen, num_rows=5000)
+    assert "and for the rows of words AdaGrad without decay, whatever optim says" in line
+    (line, *_) = lines_on_steps(replace(recipe, conditioning="cnn"), chosen, num_rows=5000)
+    assert "AdaGrad" not in line
 
 
 def test_hidden_sets_without_a_context_are_said_to_teach_popularity(ready: SetCompletionTask) -> None:

@@ -18,9 +18,20 @@ from fastapi import FastAPI
 
 from contextual_bert import server
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical
-from contextual_bert.inference import Catalogue, CompletionPipeline
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.inference import Catalogue, CompletionPipeline, QuestionAnsweringPipeline, TextPipeline
+from contextual_bert.inference.texts.text_writing import TextToTextPipeline
+from contextual_bert.models import (
+    ContextFeatureExtractor,
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
+    ContextualBertForSeq2SeqLM,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+    ContextualBertProcessor,
+)
 from contextual_bert.server import create_app
+from contextual_bert.testing.miniature import drawn_anew, miniature_tokenizer
 
 ITEMS = ("coat", "hat", "bag", "belt", "shoes", "17", "scarf", "tie")
 SCHEMA = ContextSchema(
@@ -70,6 +81,56 @@ def make_pipeline(
     processor = ContextualBertProcessor.from_items(ITEMS, schema)
     catalogue = Catalogue(SHOP, processor.items) if has_catalogue else None
     return CompletionPipeline(ContextualBertForMaskedLM(config), processor, catalogue=catalogue)
+
+
+TEXT_SCHEMA = ContextSchema(
+    features=(
+        Categorical(name="guest", values=("student", "family")),
+        Numerical(name="age", edges=(30, 60)),
+        MultiCategorical(name="tastes", values=("vegan", "spicy")),
+        Categorical(name="month", values=tuple(str(number) for number in range(1, 13)), source="date", part="month"),
+    )
+)
+HEADS = ("label", "grades", "labels", "number", "tags", "answer", "text", "pairs")
+
+
+def make_text_pipeline(head: str = "label", *, schema: ContextSchema | None = None, **fields: Any) -> Any:
+    """A small pipeline for texts, whose model reads 20 tokens."""
+    torch.manual_seed(0)
+    processor = ContextualBertProcessor(
+        ContextFeatureExtractor((schema or TEXT_SCHEMA).to_dict()), miniature_tokenizer()
+    )
+    sizes: dict[str, Any] = {
+        "conditioning": "global_state",
+        "vocab_size": 23,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "has_position_embeddings": True,
+        "type_vocab_size": 2,
+        "max_position_embeddings": 20,
+        "id2label": {0: "low", 1: "middle", 2: "high"},
+        "context_dropout": 0.1,
+    }
+    own: dict[str, dict[str, Any]] = {
+        "grades": {"is_ordinal": True},
+        "labels": {"problem_type": "multi_label_classification"},
+        "number": {"id2label": {0: "value"}},
+        "text": {"decoder_type": "gru", "decoder_start_token_id": 3, "eos_token_id": 4},
+    }
+    kinds: dict[str, Any] = {
+        "tags": ContextualBertForTokenClassification,
+        "answer": ContextualBertForQuestionAnswering,
+        "text": ContextualBertForSeq2SeqLM,
+    }
+    config = ContextualBertConfig.from_schema(schema or TEXT_SCHEMA, **{**sizes, **own.get(head, {}), **fields})
+    model = drawn_anew(kinds.get(head, ContextualBertForSequenceClassification)(config))
+    if head == "answer":
+        return QuestionAnsweringPipeline(model, processor, max_answer_tokens=3)
+    if head == "text":
+        return TextToTextPipeline(model, processor, max_new_tokens=3)
+    return TextPipeline(model, processor, pair="required" if head == "pairs" else "none")
 
 
 class HeldPipeline:
@@ -178,6 +239,7 @@ class Tools:
 
     key, items, app, served, same = KEY, ITEMS, staticmethod(create_app), staticmethod(served), staticmethod(same)
     make_pipeline, held, in_node = staticmethod(make_pipeline), HeldPipeline, staticmethod(in_node)
+    heads, make_text_pipeline = HEADS, staticmethod(make_text_pipeline)
 
 
 @pytest.fixture(scope="session")

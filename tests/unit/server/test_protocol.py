@@ -138,9 +138,26 @@ LEFT_OUT = {"positive_data_acceptance"}
 
 @pytest.mark.slow
 def test_the_server_keeps_to_its_document(tools: Any) -> None:
+    num_operations, statuses = keeps_to_its_document(tools.app(tools.make_pipeline()))
+    assert num_operations == 11
+    paths = ("/v1/complete", "/v1/complete-jointly", "/v1/explain", "/v1/items")
+    assert {(path, status) for path in paths for status in (200, 422)} <= statuses
+    assert not [each for each in statuses if each[1] >= 500]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["label", "number", "tags", "answer", "pairs"])
+def test_a_server_of_texts_keeps_to_its_document(tools: Any, head: str) -> None:
+    num_operations, statuses = keeps_to_its_document(tools.app(tools.make_text_pipeline(head)))
+    assert num_operations == 6
+    assert {("/v1/predict", 200), ("/v1/predict", 422)} <= statuses
+    assert not [each for each in statuses if each[1] >= 500]
+
+
+def keeps_to_its_document(app: Any) -> tuple[int, set[tuple[str, int]]]:
+    """The number of operations of an app, and what it answers to requests that its document allows, or does not."""
     load_all_checks()
     kept = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]
-    app = tools.app(tools.make_pipeline())
     statuses: set[tuple[str, int]] = set()
     with TestClient(app) as client:
         operations = [each.ok() for each in schemathesis.openapi.from_dict(app.openapi()).get_all_operations()]
@@ -158,14 +175,14 @@ def test_the_server_keeps_to_its_document(tools: Any) -> None:
                         known["params"]["deadline_milliseconds"] = 5000
                     response = client.request(**known, content=request.get("data"))
                     statuses.add((case.operation.path, response.status_code))
-                    case.validate_response(response, checks=kept)
+                    # A body that is too large is refused before it is read, which this check does not know.
+                    is_read = response.status_code != 413
+                    checks = [each for each in kept if is_read or each.__name__ != "negative_data_rejection"]
+                    case.validate_response(response, checks=checks)
 
                 with suppress(Unsatisfiable):  # nothing can be wrong in a request without parameters
                     keeps_its_word()
-    assert len(operations) == 11
-    paths = ("/v1/complete", "/v1/complete-jointly", "/v1/explain", "/v1/items")
-    assert {(path, status) for path in paths for status in (200, 422)} <= statuses
-    assert not [each for each in statuses if each[1] >= 500]
+    return len(operations), statuses
 
 
 def test_schema_and_items(tools: Any, pipeline: CompletionPipeline) -> None:

@@ -69,12 +69,29 @@ def test_predictions_are_in_the_order_of_the_texts(tmp_path: Path) -> None:
             assert found.predictions[0][row] == pytest.approx(float(alone), abs=1e-5)
 
 
-@pytest.mark.parametrize("labels", [torch.tensor([0.5]), torch.tensor([[0.0, 1.0]])])
-def test_what_it_cannot_evaluate_is_refused(labels: torch.Tensor, tmp_path: Path) -> None:
-    texts = SequenceDataset(torch.tensor([3, 4]), torch.tensor([0, 2]), context={}, labels=labels)
+def test_what_it_cannot_evaluate_is_refused(tmp_path: Path) -> None:
+    texts = SequenceDataset(torch.tensor([3, 4]), torch.tensor([0, 2]), context={}, labels=torch.tensor([0.5]))
     model = ContextualBertForSequenceClassification(miniature_config("none"))
-    with pytest.raises(ConfigurationError, match=r"numbers, or several a text.*Take transformers' Trainer"):
+    with pytest.raises(ConfigurationError, match=r"labels are numbers.*Take transformers' Trainer"):
         ContextualBertTrainer(model, training_arguments(tmp_path, device="cpu", report_to=[]), eval_dataset=texts)
+
+
+def test_several_labels_a_text_are_evaluated(tmp_path: Path) -> None:
+    labels = torch.tensor([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    texts = SequenceDataset(torch.arange(3, 12), torch.tensor([0, 2, 5, 9]), context={}, labels=labels)
+    sizes: dict[str, Any] = {**SIZES, "num_labels": 2, "problem_type": "multi_label_classification"}
+    config = ContextualBertConfig(vocab_size=23, conditioning="none", **sizes)
+    settings: dict[str, Any] = {"per_device_eval_batch_size": 2, "report_to": [], "device": "cpu"}
+    best = {**settings, "metric_for_best_model": "micro_f1_percent", "eval_strategy": "epoch", "save_strategy": "epoch"}
+    model = ContextualBertForSequenceClassification(config)
+    trainer = ContextualBertTrainer(
+        model, training_arguments(tmp_path, **best), train_dataset=texts, eval_dataset=texts
+    )
+    found = trainer.evaluate()
+    with torch.no_grad():
+        loss = model.eval()(**texts.collate_fn(texts.__getitems__([0, 1, 2]))).loss
+    assert found["eval_loss"] == pytest.approx(float(loss), abs=1e-5)
+    assert 0 <= found["eval_micro_f1_percent"] <= 100
 
 
 def test_an_adapter_hides_no_new_weight_from_its_rate(tmp_path: Path) -> None:

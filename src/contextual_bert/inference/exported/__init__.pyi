@@ -1,6 +1,15 @@
 from .export import export_onnx
 from .onnx_model import Completions
 from .onnx_pipeline import OnnxCompletionPipeline
-from .record import OnnxExport
+from .onnx_text_pipeline import OnnxQuestionAnsweringPipeline, OnnxTextPipeline
+from .record import OnnxExport, OnnxTextExport
 
-__all__ = ["Completions", "OnnxCompletionPipeline", "OnnxExport", "export_onnx"]
+__all__ = [
+    "Completions",
+    "OnnxCompletionPipeline",
+    "OnnxExport",
+    "OnnxQuestionAnsweringPipeline",
+    "OnnxTextExport",
+    "OnnxTextPipeline",
+    "export_onnx",
+]

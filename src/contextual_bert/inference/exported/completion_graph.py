@@ -6,7 +6,7 @@ what a call costs beside the output product. It knows no file, no name of an ite
 
 import copy
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,10 @@ from contextual_bert.context import ContextEmbedding, ContextEncoder
 from contextual_bert.context.forms import FORMS
 from contextual_bert.inference.exported.onnx_model import INPUTS, GraphInputs
 from contextual_bert.inference.exported.record import OutputMatrix
-from contextual_bert.models import ContextState, ContextualBertForMaskedLM
+from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertPreTrainedModel
 from contextual_bert.models.repeat_scores import AddedLogits
 
+AnyModel = TypeVar("AnyModel", bound=ContextualBertPreTrainedModel)
 AT_OUTPUT = "at_output"
 HISTORY = "history_"  # how the names of carried histories begin
 FORBIDDEN = 3e38  # taken from a logit; below the largest float32, so that no difference of two overflows
@@ -35,7 +36,7 @@ class ContextGraph(nn.Module):
         model: it is copied, not changed.
     """
 
-    def __init__(self, model: ContextualBertForMaskedLM) -> None:
+    def __init__(self, model: ContextualBertPreTrainedModel) -> None:
         super().__init__()
         self.model = lean(model)
 
@@ -45,20 +46,22 @@ class ContextGraph(nn.Module):
         return tuple(carried(self.model, self.model.encode_context(named)).values())
 
 
-def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, Tensor]:
+def carried(model: ContextualBertPreTrainedModel, state: ContextState) -> dict[str, Tensor]:
     """Return the tensors that pass from the context graph to the completion graph: context vector, what the output adds
     of it, block states and histories."""
     embedding = state.embedding
-    vector = {"vector": embedding.vector} if model.bert.conditioning is not None and embedding is not None else {}
-    if model.output_context is not None and embedding is not None:
-        vector[AT_OUTPUT] = model.output_context(embedding.vector)
+    has_input = bert_of(model).conditioning is not None
+    vector = {"vector": embedding.vector} if has_input and embedding is not None else {}
+    at_output = model.output_context if isinstance(model, ContextualBertForMaskedLM) else None
+    if at_output is not None and embedding is not None:
+        vector[AT_OUTPUT] = at_output(embedding.vector)
     histories = embedding.histories if embedding is not None else ()
     states = {f"state_{index}": each for index, each in enumerate(state.states)}
     return vector | states | {f"{HISTORY}{index}": each + 0 for index, each in enumerate(histories)}
 
 
 def state_from(
-    model: ContextualBertForMaskedLM, tensors: Mapping[str, Tensor], *, num_rows: int
+    model: ContextualBertPreTrainedModel, tensors: Mapping[str, Tensor], *, num_rows: int
 ) -> ContextState | None:
     """The state that ``carried`` took apart; None for a model without a context."""
     if not tensors:
@@ -282,20 +285,26 @@ def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, s
     return Example(ids, is_real.long(), position, permitted, context, gaps)
 
 
-def lean(model: ContextualBertForMaskedLM) -> ContextualBertForMaskedLM:
+def bert_of(model: ContextualBertPreTrainedModel) -> Any:
+    """Return the encoder of a model with a head."""
+    return cast(Any, model).bert
+
+
+def lean(model: AnyModel) -> AnyModel:
     """A copy on the CPU, in float32, whose modules make few nodes.
 
     The modules of features have numbers for names: torch.export writes the name of a module into Python code.
     """
-    copied = copy.deepcopy(model.without_item_features()).cpu().float().eval().requires_grad_(False)
-    encoder = copied.bert.context_encoder
+    bare = model.without_item_features() if isinstance(model, ContextualBertForMaskedLM) else model
+    copied: Any = copy.deepcopy(bare).cpu().float().eval().requires_grad_(False)
+    encoder = bert_of(copied).context_encoder
     if isinstance(encoder, ContextEncoder):
         modules = [
             getattr(module, "for_export", lambda module=module: module)() for module in encoder.features.values()
         ]
         encoder.features = nn.ModuleDict({f"feature_{index}": module for index, module in enumerate(modules)})
-    for layer in copied.bert.encoder.layer:
-        attention: Any = layer.attention
+    for layer in bert_of(copied).encoder.layer:
+        attention: Any = getattr(layer, "attention", None)
         if isinstance(getattr(attention, "self", None), BertSelfAttention):
             attention.self = JoinedSelfAttention(attention.self)
     return copied

@@ -1,4 +1,4 @@
-"""A trained model as ONNX files: top-k and the permitted items inside the graph, one input a context feature.
+"""A trained model as ONNX files: of sets with top-k and the permitted items inside the graph, of texts with the head.
 
 The inputs of the context graph are numbered; ``context_features`` of the record names them in this order.
 
@@ -7,27 +7,19 @@ of what was exported and how far it is from the model. This module knows no quer
 with the extra ``export``.
 """
 
-import logging
 import sys
-import warnings
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Protocol, get_args, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, did_you_mean
-from contextual_bert.inference.exported.completion_graph import (
-    HISTORY,
-    CompletionGraph,
-    ContextGraph,
-    carried,
-    example,
-)
+from contextual_bert.inference.exported.completion_graph import HISTORY, CompletionGraph, example
+from contextual_bert.inference.exported.graph_files import OPSET, write_context_graph, write_graph
 from contextual_bert.inference.exported.onnx_model import (
     COMPLETION_FILE,
     CONTEXT_FILE,
@@ -36,53 +28,86 @@ from contextual_bert.inference.exported.onnx_model import (
     OnnxModel,
     check_installed,
     inputs_of,
-    numbered,
 )
+from contextual_bert.inference.exported.onnx_text_model import TEXT_FILE
 from contextual_bert.inference.exported.origin import origin_of
-from contextual_bert.inference.exported.record import OnnxExport, OutputMatrix, Parity
+from contextual_bert.inference.exported.record import OnnxExport, OnnxTextExport, OutputMatrix, Parity
+from contextual_bert.inference.exported.text_content import TextContent
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.saved_files import RECORD_FILE
+from contextual_bert.inference.saved_files import RECORD_FILE, learned_kind, trained_texts
 from contextual_bert.inference.scoring import nonfinite_error
+from contextual_bert.inference.texts import QuestionAnsweringPipeline, TextPipeline
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import listed_files, write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.places import PathPlace
 
-OPSET = 23  # the first with attention as one node
+Exportable = CompletionPipeline | TextPipeline | QuestionAnsweringPipeline
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 MAX_DIFFERENCE_NATS = 1e-3  # of a float32 export: more is no rounding
 NUM_CHECKED = 32
-GRAPH_FILES = frozenset(name + ending for name in (COMPLETION_FILE, CONTEXT_FILE) for ending in ("", ".data"))
+TOP_K = 10
+GRAPH_FILES = frozenset(
+    name + ending for name in (COMPLETION_FILE, CONTEXT_FILE, TEXT_FILE) for ending in ("", ".data")
+)
+
+# Kinds of tasks whose runs are not exported, and why.
+REFUSED_KINDS: Mapping[str | None, str] = {
+    "masked_text": "it fills hidden words, and exports of texts give labels, tags and answers",
+    "next_sentence": "it fills hidden words, and exports of texts give labels, tags and answers",
+    "causal_text": "it writes token by token, and a graph computes a text in one pass",
+    "bidirectional_text": "it predicts words by recurrent layers, which are not written as a graph",
+    "text_to_text": "its decoder writes token by token, and a graph computes a text in one pass",
+}
+
+
+@overload
+def export_onnx(
+    run: CompletionPipeline, output: str | Path, *, top_k: int | None = None, output_matrix: OutputMatrix | None = None
+) -> OnnxExport: ...
+
+
+@overload
+def export_onnx(run: TextPipeline | QuestionAnsweringPipeline, output: str | Path) -> OnnxTextExport: ...
+
+
+@overload
+def export_onnx(
+    run: str | Path, output: str | Path, *, top_k: int | None = None, output_matrix: OutputMatrix | None = None
+) -> Any: ...
 
 
 def export_onnx(
-    run: str | Path | CompletionPipeline,
+    run: str | Path | Exportable,
     output: str | Path,
     *,
-    top_k: int = 10,
-    output_matrix: OutputMatrix = "float32",
-) -> OnnxExport:
-    """Write a model as ONNX, with what ``OnnxCompletionPipeline`` needs beside it, and compare the two.
+    top_k: int | None = None,
+    output_matrix: OutputMatrix | None = None,
+) -> OnnxExport | OnnxTextExport:
+    """Write a model as ONNX, with what answering without torch needs beside it, and compare the two.
 
     Args:
         run: a run directory, or the pipeline of a model.
-        output: folder to write to: completion.onnx, context.onnx unless the method takes no context, export.json,
-            config.json and the processor's files. An export that is there is replaced.
-        top_k: the most proposals that can be asked of the graph.
-        output_matrix: "float32", or "int8" for an output product that reads a quarter of the memory.
+        output: folder to write to: completion.onnx, or of texts text.onnx; context.onnx unless the method takes no
+            context; export.json, config.json and the processor's files. An export that is there is replaced.
+        top_k: of sets, the most proposals that can be asked of the graph; None: 10.
+        output_matrix: of sets, "float32", or "int8" for an output product that reads a quarter of the memory; None:
+            "float32".
 
     Returns:
         The record that was written, with the parity measured on random inputs.
 
     Raises:
-        ConfigurationError: the extra is not installed, an argument makes no sense, or the blocks are not BERT's.
+        ConfigurationError: the extra is not installed, an argument makes no sense, or the model is of a kind that
+            cannot be written as a graph.
         NonFiniteError: the model gives no numbers, and nothing was written.
         ContextualBertError: the graph does not compute what the model does.
     """
     check_installed(*PACKAGES, extra="export")
-    if top_k < 1:
+    of_sets = {"top_k": top_k, "output_matrix": output_matrix}
+    if top_k is not None and top_k < 1:
         raise ConfigurationError("is not allowed", setting="top_k", value=top_k, fix="Give 1 or more.")
-    if output_matrix not in get_args(OutputMatrix):
+    if output_matrix is not None and output_matrix not in get_args(OutputMatrix):
         raise ConfigurationError(
             "is unknown",
             setting="output_matrix",
@@ -93,50 +118,38 @@ def export_onnx(
         raise ConfigurationError(
             "holds a model, which an export would hide", fix="Give a folder of its own.", place=PathPlace(output)
         )
-    pipeline = run if isinstance(run, CompletionPipeline) else CompletionPipeline.from_pretrained(run, device="cpu")
-    model = pipeline.model
-    if any(not bool(each.isfinite().all()) for each in model.state_dict().values() if each.is_floating_point()):
-        raise nonfinite_error(model)
-    if model.config.backbone != "bert":
-        raise ConfigurationError(
-            "cannot be written as a graph: its nodes are those of BERT's blocks",
-            setting="backbone",
-            value=model.config.backbone,
-            fix="Serve the run itself, or train one with BERT's blocks.",
-        )
-    graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()
+    pipeline = exportable(run) if isinstance(run, str | Path) else run
+    if isinstance(pipeline, CompletionPipeline):
+        content: ExportedContent = SetContent(pipeline, top_k=top_k or TOP_K, output_matrix=output_matrix or "float32")
+    else:
+        given = next((name for name, value in of_sets.items() if value is not None), None)
+        if given is not None:
+            raise ConfigurationError(
+                "is for runs of sets, and this model reads texts",
+                setting=given,
+                value=of_sets[given],
+                fix="Leave it out.",
+            )
+        content = TextContent(pipeline, columns=None if not isinstance(run, str | Path) else trained_texts(run))
+    check_finite_weights(pipeline.model)
+    content.check()
     with replacing_directory(Path(output), last=RECORD_FILE) as folder:
-        write_graphs(graph, folder)
-        graph.model.config.save_pretrained(folder)
+        content.write_graphs(folder)
         pipeline.processor.save_pretrained(folder)
-        record = OnnxExport(
-            conditioning=model.config.conditioning,
-            top_k=graph.top_k,
-            output_matrix=output_matrix,
-            num_items=model.config.vocab_size,
-            separator=pipeline.sets.separator,
-            largest_set=pipeline.sets.largest,
-            items=pipeline.sets.items,
-            group_by=list(pipeline.sets.group_by),
-            reading=dict(pipeline.sets.reading),
-            order=pipeline.sets.order,
-            context_features=[feature.name for feature in model.config.layout],
-            opset=OPSET,
-            versions={name: version(name) for name in ("contextual-bert", "torch", *PACKAGES) if has_version(name)},
-            parity=parity(model, OnnxModel(folder, model.config), top_k=graph.top_k),
-        )
-        if not isinstance(run, CompletionPipeline):
+        record: Any = content.record(folder)
+        record["opset"] = OPSET
+        names = ("contextual-bert", "torch", *PACKAGES)
+        record["versions"] = {name: version(name) for name in names if has_version(name)}
+        if isinstance(run, str | Path):
             record["run"] = origin_of(run, output)
-        if pipeline.is_new is not None:
-            record["new_items"] = pipeline.new_among(pipeline.processor.items.values)
-        difference = record["parity"]["max_difference_nats"]
-        # The rounding of int8 has no limit, but what it gives must be numbers.
-        if not difference <= (MAX_DIFFERENCE_NATS if output_matrix == "float32" else sys.float_info.max):
+        difference = content.difference(record)
+        if not difference <= content.max_difference:
             raise ContextualBertError(
-                f"The exported graph is {difference:.2g} nats from the model, more than "
-                f"{MAX_DIFFERENCE_NATS:g}: nothing was written to {output}",
+                f"The exported graph is {difference:.2g} {content.unit} from the model, more than "
+                f"{content.max_difference:g}: nothing was written to {output}",
                 fix=Message(
-                    "Does {conditioning} branch on the values of tensors?", conditioning=model.config.conditioning
+                    "Does {conditioning} branch on the values of tensors?",
+                    conditioning=pipeline.model.config.conditioning,
                 ),
             )
         (folder / RECORD_FILE).write_text(json_text(record, indent=2) + "\n", encoding="utf-8")
@@ -144,6 +157,115 @@ def export_onnx(
     for name in GRAPH_FILES - listed_files(output):  # of an export that was there before
         (Path(output) / name).unlink(missing_ok=True)
     return record
+
+
+def exportable(run: str | Path) -> Exportable:
+    """Return the pipeline of a run that can be exported, on the CPU.
+
+    Raises:
+        RunDirectoryError: no such run, or one whose files are missing or damaged.
+        ConfigurationError: a run of a kind that is not exported.
+    """
+    kind = learned_kind(run)
+    if kind in REFUSED_KINDS:
+        raise ConfigurationError(
+            f"cannot be exported: {REFUSED_KINDS[kind]}", fix="Use the run itself.", place=PathPlace(run)
+        )
+    if kind == "question_answering":
+        return QuestionAnsweringPipeline.from_pretrained(run, device="cpu")
+    if kind in ("classification", "multi_label", "tagging"):
+        return TextPipeline.from_pretrained(run, device="cpu")
+    return CompletionPipeline.from_pretrained(run, device="cpu")
+
+
+def check_finite_weights(model: Any) -> None:
+    """Raise NonFiniteError where a weight is NaN or infinite."""
+    if any(not bool(each.isfinite().all()) for each in model.state_dict().values() if each.is_floating_point()):
+        raise nonfinite_error(model)
+
+
+class ExportedContent(Protocol):
+    """Protocol of what differs between kinds of exports.
+
+    ``max_difference``: from the model that is allowed, in ``unit``.
+    """
+
+    max_difference: float
+    unit: str
+
+    def check(self) -> None:
+        """Raise ConfigurationError where the model cannot be written as a graph."""
+        ...
+
+    def write_graphs(self, folder: Path) -> None:
+        """Write the graphs and the model's config."""
+        ...
+
+    def record(self, folder: Path) -> Any:
+        """Return the record of the graphs of a folder, with their parity, but for what all exports have."""
+        ...
+
+    def difference(self, record: Any) -> float:
+        """Return the difference from the model that a record tells."""
+        ...
+
+
+class SetContent:
+    """The export of a model of sets.
+
+    Args:
+        pipeline: of the model.
+        top_k, output_matrix: as for ``export_onnx``.
+    """
+
+    unit = "nats"
+
+    def __init__(self, pipeline: CompletionPipeline, *, top_k: int, output_matrix: OutputMatrix) -> None:
+        self.pipeline, self.top_k = pipeline, top_k
+        self.output_matrix: OutputMatrix = output_matrix
+        # The rounding of int8 has no limit, but what it gives must be numbers.
+        self.max_difference = MAX_DIFFERENCE_NATS if output_matrix == "float32" else sys.float_info.max
+
+    def check(self) -> None:
+        backbone = self.pipeline.model.config.backbone
+        if backbone != "bert":
+            raise ConfigurationError(
+                "cannot be written as a graph: its nodes are those of BERT's blocks",
+                setting="backbone",
+                value=backbone,
+                fix="Serve the run itself, or train one with BERT's blocks.",
+            )
+
+    def write_graphs(self, folder: Path) -> None:
+        graph = CompletionGraph(self.pipeline.model, top_k=self.top_k, output_matrix=self.output_matrix).eval()
+        self.top_k = graph.top_k
+        write_graphs(graph, folder)
+        graph.model.config.save_pretrained(folder)
+
+    def record(self, folder: Path) -> OnnxExport:
+        model, sets = self.pipeline.model, self.pipeline.sets
+        record = OnnxExport(
+            conditioning=model.config.conditioning,
+            top_k=self.top_k,
+            output_matrix=self.output_matrix,
+            num_items=model.config.vocab_size,
+            separator=sets.separator,
+            largest_set=sets.largest,
+            items=sets.items,
+            group_by=list(sets.group_by),
+            reading=dict(sets.reading),
+            order=sets.order,
+            context_features=[feature.name for feature in model.config.layout],
+            opset=OPSET,
+            versions={},
+            parity=parity(model, OnnxModel(folder, model.config), top_k=self.top_k),
+        )
+        if self.pipeline.is_new is not None:
+            record["new_items"] = self.pipeline.new_among(self.pipeline.processor.items.values)
+        return record
+
+    def difference(self, record: OnnxExport) -> float:
+        return record["parity"]["max_difference_nats"]
 
 
 def has_version(name: str) -> bool:
@@ -157,21 +279,8 @@ def has_version(name: str) -> bool:
 def write_graphs(graph: CompletionGraph, folder: Path) -> None:
     """Both ONNX files, batch, length and the number of values of a feature left open."""
     inputs, batch = example(graph.model, batch_size=3, length=4), torch.export.Dim("batch")
-    length, state = torch.export.Dim("length"), dict[str, Tensor]()
-    if inputs.context:
-        context = numbered(inputs.context, graph.model.config.layout)
-        widths = {
-            name: {1: torch.export.Dim(f"width_{name}")} if tensor.ndim > 1 and not tensor.is_floating_point() else {}
-            for name, tensor in context.items()
-        }
-        state = carried(graph.model, graph.model.encode_context(inputs.context))
-        write_graph(
-            ContextGraph(graph.model).eval(),
-            {"context": context},
-            shapes={"context": {name: {0: batch, **width} for name, width in widths.items()}},
-            names=(list(context), list(state)),
-            path=folder / CONTEXT_FILE,
-        )
+    length = torch.export.Dim("length")
+    state = write_context_graph(graph.model, inputs.context, folder, batch=batch)
     names = inputs_of(graph.model.config)
     given = {name: getattr(inputs, name) for name in INPUTS} | {"state": state}
     # The inputs of a graph are numbered in the order of ``forward``, in which the gaps are the last.
@@ -192,30 +301,6 @@ def write_graphs(graph: CompletionGraph, folder: Path) -> None:
         names=([*INPUTS, *state, *names[len(INPUTS) :]], OUTPUTS),
         path=folder / COMPLETION_FILE,
     )
-
-
-def write_graph(
-    graph: nn.Module,
-    inputs: Mapping[str, Any],
-    *,
-    shapes: Mapping[str, Any],
-    names: tuple[Sequence[str], Sequence[str]],
-    path: Path,
-) -> None:
-    """One ONNX file; ``names`` are those of its inputs and of its outputs."""
-    with quiet(), torch.no_grad():
-        program: Any = torch.onnx.export(
-            graph,
-            (),
-            kwargs=dict(inputs),
-            dynamo=True,
-            opset_version=OPSET,
-            input_names=list(names[0]),
-            output_names=list(names[1]),
-            dynamic_shapes=dict(shapes),
-            verbose=False,
-        )
-        program.save(path)
 
 
 def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int) -> Parity:
@@ -250,19 +335,3 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
         max_difference_nats=float(differences.max()),  # of tensors NaN where any is, unlike Python's max
         recall=float(is_found[is_asked].float().mean()) if is_asked.any() else 1.0,
     )
-
-
-@contextmanager
-def quiet() -> Generator[None]:
-    """Without the exporter's remarks on packages that are not needed here."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -52,15 +52,7 @@ class ExportedProcessor(RawValueEncoder):
             raise RunDirectoryError(
                 "has no vocabulary of items: its ids are those of another model", fix=_FIX, place=PathPlace(path)
             )
-        settings = read_json_object(directory / "processor_config.json", fix=_FIX)
-        check_rule(str(settings.get("value_spelling")))
-        extractor: Any = settings.get("feature_extractor")
-        if not isinstance(extractor, dict):
-            raise RunDirectoryError(
-                "has no feature_extractor", fix=_FIX, place=PathPlace(directory / "processor_config.json")
-            )
-        content: Any = cast("dict[str, Any]", extractor).get("context_schema")
-        schema = ContextSchema.from_dict(content) if content is not None else None
+        settings, schema = processor_settings(directory)
         removed: Any = settings.get("removed_items") or ()
         vocabulary = Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS)
         return cls(vocabulary, schema, removed_items=tuple(map(str, removed)))
@@ -74,3 +66,21 @@ class ExportedProcessor(RawValueEncoder):
     def items(self) -> Vocabulary:
         """The item vocabulary, reserved ids included."""
         return self._items
+
+
+def processor_settings(directory: Path) -> tuple[dict[str, Any], ContextSchema | None]:
+    """Return what processor_config.json says, and the context schema in it.
+
+    Raises:
+        RunDirectoryError: the file cannot be read, or is of no processor.
+        ConfigurationError: values are spelt by a rule that this version does not have.
+        SchemaError: a faulty schema.
+    """
+    path = directory / "processor_config.json"
+    settings = read_json_object(path, fix=_FIX)
+    check_rule(str(settings.get("value_spelling")))
+    extractor: Any = settings.get("feature_extractor")
+    if not isinstance(extractor, dict):
+        raise RunDirectoryError("has no feature_extractor", fix=_FIX, place=PathPlace(path))
+    content: Any = cast("dict[str, Any]", extractor).get("context_schema")
+    return settings, ContextSchema.from_dict(content) if content is not None else None

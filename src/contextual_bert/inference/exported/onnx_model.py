@@ -96,25 +96,21 @@ class ExportedState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportedConfig:
-    """The settings of an exported model that a completion depends on, under the names of ``ContextualBertConfig``."""
+class GraphConfig:
+    """The settings that each exported model has, under the names of ``ContextualBertConfig``."""
 
     vocab_size: int
     conditioning: str
     context_features: list[FeatureLayout] | None
-    softmax_over: SoftmaxOver
     has_context_as_text: bool
     has_position_embeddings: bool
     max_position_embeddings: int
     context_dropout: float
     field_dropout: float
     rarely_missing: tuple[str, ...] | None
-    predicts_next: bool = False
-    time_gaps: str | None = None
-    item_loss: ItemLoss = "cross_entropy"
 
     @classmethod
-    def from_pretrained(cls, directory: Path) -> "ExportedConfig":
+    def from_pretrained(cls, directory: Path) -> Self:
         """Read the config.json of an export.
 
         Raises:
@@ -123,7 +119,7 @@ class ExportedConfig:
         path = directory / "config.json"
         content = read_json_object(path, fix="Export the run again.")
         try:
-            return _CONFIG.validate_python(content)
+            return TypeAdapter(cls).validate_python(content)
         except ValidationError as error:
             [first, *_] = error.errors()
             problem = (
@@ -140,37 +136,46 @@ class ExportedConfig:
     @property
     def reads_context(self) -> bool:
         """Return True if the context changes the output."""
-        return bool(self.context_features)
+        return bool(self.context_features) or self.has_context_as_text
 
 
-_CONFIG = TypeAdapter(ExportedConfig)
+@dataclass(frozen=True, kw_only=True)
+class ExportedConfig(GraphConfig):
+    """The settings of an exported model that a completion depends on."""
+
+    softmax_over: SoftmaxOver
+    predicts_next: bool = False
+    time_gaps: str | None = None
+    item_loss: ItemLoss = "cross_entropy"
 
 
-class OnnxModel(LearnedAbsence):
-    """The graphs of a folder.
+class OnnxGraphs(LearnedAbsence):
+    """The graphs of a folder: of the context, and the one that reads its encoding.
 
     Args:
-        directory: with completion.onnx, and context.onnx unless the method takes no context.
+        directory: with the file, and context.onnx unless the method takes no context.
         config: of the model that was exported: its own, or what a folder says.
+        file: of the graph that reads the encoding.
+        inputs: of that graph, beside the encoding.
         num_threads: that one call uses.
 
     Raises:
         RunDirectoryError: graphs and config do not belong together.
     """
 
-    def __init__(self, directory: Path, config: Any, *, num_threads: int = 1) -> None:
+    def __init__(self, directory: Path, config: Any, *, file: str, inputs: Sequence[str], num_threads: int = 1) -> None:
         self.config = config
-        self.completion = session(directory / COMPLETION_FILE, num_threads=num_threads)
+        self.graph = session(directory / file, num_threads=num_threads)
         self.context = session(directory / CONTEXT_FILE, num_threads=num_threads) if config.layout else None
         self.state_names = [each.name for each in self.context.get_outputs()] if self.context is not None else []
-        given = {COMPLETION_FILE: (self.completion, {*inputs_of(config), *self.state_names})}
+        given = {file: (self.graph, {*inputs, *self.state_names})}
         if self.context is not None:
             features = {each.name: each for each in config.layout}
             given[CONTEXT_FILE] = (self.context, {*numbered(features, config.layout)})
-        for file, (graph, names) in given.items():
-            if {each.name for each in graph.get_inputs()} != names:
+        for each, (graph, names) in given.items():
+            if {found.name for found in graph.get_inputs()} != names:
                 raise RunDirectoryError(
-                    f"{file} does not read what config.json names",
+                    f"{each} does not read what config.json names",
                     fix="Its files do not belong together: copy the folder again, or export the run again.",
                     place=PathPlace(directory, is_subject=False),
                 )
@@ -190,6 +195,23 @@ class OnnxModel(LearnedAbsence):
         found = dict(zip(self.state_names, self.context.run(None, given), strict=True))
         return ExportedState(self.conditioning, found, num_rows=len(next(iter(given.values()))))
 
+
+class OnnxModel(OnnxGraphs):
+    """The graphs of an export of sets.
+
+    Args:
+        directory: with completion.onnx, and context.onnx unless the method takes no context.
+        config: as for ``OnnxGraphs``.
+        num_threads: that one call uses.
+
+    Raises:
+        RunDirectoryError: graphs and config do not belong together.
+    """
+
+    def __init__(self, directory: Path, config: Any, *, num_threads: int = 1) -> None:
+        inputs = inputs_of(config)
+        super().__init__(directory, config, file=COMPLETION_FILE, inputs=inputs, num_threads=num_threads)
+
     def __call__(self, inputs: GraphInputs, state: ExportedState | None) -> Completions:
         """Return the best items.
 
@@ -206,14 +228,19 @@ class OnnxModel(LearnedAbsence):
             if state is None:
                 raise ConfigurationError("This model takes a context", fix="Give what encode_context makes of it.")
             given |= state.for_sets(len(inputs.input_ids), conditioning=self.conditioning).arrays
-        found = Completions(*self.completion.run(None, given))
+        found = Completions(*self.graph.run(None, given))
         if np.isnan(found.log_probabilities).any() or not np.isfinite(found.excluded).all():
-            raise NonFiniteError(
-                "The exported graph gives no numbers",
-                fix="Its file is damaged, or its inputs are far from those of training. Export the run again, and "
-                "look for such numbers in the context.",
-            )
+            raise no_numbers()
         return found
+
+
+def no_numbers() -> NonFiniteError:
+    """Return the error of a graph that gives NaN or infinity."""
+    return NonFiniteError(
+        "The exported graph gives no numbers",
+        fix="Its file is damaged, or its inputs are far from those of training. Export the run again, and look for "
+        "such numbers in the context.",
+    )
 
 
 def inputs_of(config: Any) -> tuple[str, ...]:
@@ -256,6 +283,6 @@ def check_installed(*packages: str, extra: str) -> None:
     absent = [name for name in packages if find_spec(name) is None]
     if absent:
         raise ConfigurationError(
-            f"An exported model needs {', '.join(absent)}, not installed here",
+            f"This needs {', '.join(absent)}, not installed here",
             fix=f"Run: pip install 'contextual-bert[{extra}]'.",
         )

@@ -5,6 +5,7 @@ It imports no torch and no transformers. The folder of ``export_onnx`` is all th
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self, cast
 
@@ -16,6 +17,7 @@ from contextual_bert.errors import ConfigurationError, Message, RunDirectoryErro
 from contextual_bert.frames import Frame
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Gaps, Ranking
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.exported.exported_folder import check_cpu, loading, read_record
 from contextual_bert.inference.exported.exported_processor import ExportedProcessor
 from contextual_bert.inference.exported.onnx_model import (
     COMPLETION_FILE,
@@ -25,18 +27,12 @@ from contextual_bert.inference.exported.onnx_model import (
     ExportedState,
     GraphInputs,
     OnnxModel,
-    check_installed,
 )
-from contextual_bert.inference.exported.origin import origin_notes
+from contextual_bert.inference.exported.origin import items_difference, origin_notes
 from contextual_bert.inference.exported.record import OnnxExport
 from contextual_bert.inference.queries import MASK
-from contextual_bert.inference.saved_files import RECORD_FILE, RUN_FILES, check_files, trained_sets
-from contextual_bert.json_text import read_json_object
-from contextual_bert.memory import is_out_of_memory
+from contextual_bert.inference.saved_files import RECORD_FILE, trained_sets
 from contextual_bert.places import PathPlace
-
-FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
-
 
 NO_LOGITS = (
     "An exported model gives the best items and no logits: take the run itself for whole sets, items alike, guidance "
@@ -83,30 +79,13 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         catalogue: str | Path | Frame | None = None,
         reading: ReadSettings | None = None,
     ) -> None:
-        check_installed("onnxruntime", extra="onnxruntime")
         directory = Path(directory)
-        missing = [name for name in FILES if not (directory / name).is_file()]
-        if missing:
-            raise RunDirectoryError(
-                f"is no complete export: {', '.join(missing)} missing",
-                fix="Write it with: contextual-bert export RUN --output DIRECTORY.",
-                place=PathPlace(directory),
-            )
-        check_files(directory)
+        self.record = cast(OnnxExport, read_record(directory, graph=COMPLETION_FILE))
         self.directory = directory
-        self.record = cast(OnnxExport, read_json_object(directory / RECORD_FILE, fix="Export the run again."))
         config = ExportedConfig.from_pretrained(directory)
-        try:
+        with loading(directory):
             processor = ExportedProcessor.from_pretrained(directory)
             self.exported = OnnxModel(directory, config, num_threads=num_threads)
-        except RunDirectoryError:
-            raise
-        except Exception as error:  # onnxruntime's own classes have no common base but this one
-            if is_out_of_memory(error):
-                raise
-            raise RunDirectoryError(
-                f"cannot be loaded: {error} Export the run again.", place=PathPlace(directory)
-            ) from error
         shop = Catalogue(catalogue, processor.items, reading=reading) if catalogue is not None else None
         super().__init__(self.exported, processor, catalogue=shop)
         top_k: object = self.record.get("top_k")
@@ -116,7 +95,8 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
                 f"has top_k={top_k!r:.40}, no whole number above 0. Export the run again.", place=PathPlace(path)
             )
         self.is_new = self._new_items()
-        self.origin_notes = origin_notes(directory, self.record, processor)
+        differs = partial(items_difference, processor)
+        self.origin_notes = origin_notes(directory, self.record, difference=differs, options=self._options())
         if self.is_new is not None and shop is not None and shop.unknown_items:
             self.origin_notes.append(
                 "An export knows the items of its run alone. To make new ones known, give the catalogue to "
@@ -125,6 +105,12 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         has_all = top_k >= config.vocab_size  # then more may be asked for, as of the run
         self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]
+
+    def _options(self) -> str:
+        """Return the options of the command that exported the run."""
+        matrix = self.record.get("output_matrix")
+        of_matrix = f" --output-matrix {matrix}" if matrix != "float32" else ""
+        return f" --top {self.record.get('top_k')}{of_matrix}"
 
     def _new_items(self) -> NDArray[np.bool_] | None:
         """Return which items no set of training held, None where the record does not say it."""
@@ -156,10 +142,7 @@ class OnnxCompletionPipeline(BaseCompletionPipeline):
         Raises:
             ConfigurationError: a device other than the CPU.
         """
-        if str(device or "cpu").partition(":")[0] != "cpu":
-            raise ConfigurationError(
-                "is not allowed: an exported model runs on the CPU", setting="device", value=device, fix="Leave it out."
-            )
+        check_cpu(device)
         return cls(directory, catalogue=catalogue, reading=reading)
 
     def rank_permitted(

@@ -5,11 +5,12 @@ and is another one, the export still answers, and says so. It imports no torch.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from contextual_bert.errors import ContextualBertError
 from contextual_bert.inference.exported.exported_processor import ExportedProcessor
-from contextual_bert.inference.exported.record import OnnxExport, Origin
+from contextual_bert.inference.exported.record import Export, Origin
 from contextual_bert.manifest import model_digests
 from contextual_bert.nouns import counted
 
@@ -24,13 +25,14 @@ def origin_of(run: str | Path, output: str | Path) -> Origin:
     return Origin(folder=os.path.relpath(run, output), files=model_digests(run))
 
 
-def origin_notes(directory: Path, record: OnnxExport, processor: ExportedProcessor) -> list[str]:
+def origin_notes(directory: Path, record: Export, *, difference: Callable[[Path], str], options: str = "") -> list[str]:
     """Return a sentence where the folder of an export's run holds another model now; none where it does not tell.
 
     Args:
         directory: folder of the export.
         record: its record.
-        processor: its items.
+        difference: says of the folder of a run how its model differs from the one that was exported.
+        options: of the command, with which the run was exported.
     """
     origin: object = record.get("run")
     files: object = origin.get("files") if isinstance(origin, dict) else None
@@ -41,19 +43,24 @@ def origin_notes(directory: Path, record: OnnxExport, processor: ExportedProcess
         now = model_digests(run)
         if not now or now == files:
             return []
-        others = ExportedProcessor.from_pretrained(run)
+        differs = difference(run)
     except (ContextualBertError, OSError):
         return []  # no run, or none that can be read: the export answers without it
-    matrix = f" --output-matrix {record['output_matrix']}" if record.get("output_matrix") != "float32" else ""
     return [
-        f"{directory} was exported from {run}, which holds another model now ({_difference(processor, others)}). The "
+        f"{directory} was exported from {run}, which holds another model now ({differs}). The "
         "answers are those of the model before. To take the one that is there, run: contextual-bert export "
-        f"{run} --output {directory} --top {record.get('top_k')}{matrix}."
+        f"{run} --output {directory}{options}."
     ]
 
 
-def _difference(mine: ExportedProcessor, others: ExportedProcessor) -> str:
-    """Return in which items two models differ; with the same ones they differ in weights or settings."""
+def items_difference(mine: ExportedProcessor, run: Path) -> str:
+    """Return in which items a run differs from an export of sets; with the same ones in weights or settings.
+
+    Args:
+        mine: of the export.
+        run: folder of the run.
+    """
+    others = ExportedProcessor.from_pretrained(run)
     here, there = {*mine.items.values}, {*others.items.values}
     removed = {*others.removed_items} & here - {*mine.removed_items}
     back = {*mine.removed_items} & there - {*others.removed_items}

@@ -3,6 +3,7 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 OutputMatrix = Literal["float32", "int8"]
+TextKind = Literal["classification", "tagging", "question_answering"]
 
 
 class Parity(TypedDict):
@@ -17,6 +18,13 @@ class Parity(TypedDict):
     recall: float
 
 
+class LogitParity(TypedDict):
+    """Largest difference of a logit between graph and model on ``num_rows`` random texts and contexts."""
+
+    num_rows: int
+    max_difference: float
+
+
 class Origin(TypedDict):
     """Run that an export was made from.
 
@@ -27,14 +35,26 @@ class Origin(TypedDict):
     files: dict[str, str]
 
 
-class OnnxExport(TypedDict):
-    """Record of an export: the contents of export.json.
+class Export(TypedDict):
+    """Record of any export.
 
-    ``new_items``: those that no set of training held, of a run whose items have features; ``run``: where it came from,
-    of an export that was made from a folder.
+    ``reading``: how the run's table was read; ``run``: where it came from, of an export that was made from a folder.
     """
 
     conditioning: str
+    reading: dict[str, Any]
+    context_features: list[str]
+    opset: int
+    versions: dict[str, str]
+    run: NotRequired[Origin]
+
+
+class OnnxExport(Export):
+    """Record of an export of sets.
+
+    ``new_items``: those that no set of training held, of a run whose items have features.
+    """
+
     top_k: int
     output_matrix: OutputMatrix
     num_items: int
@@ -42,11 +62,20 @@ class OnnxExport(TypedDict):
     largest_set: int | None
     items: str | None
     group_by: list[str]
-    reading: dict[str, Any]
     order: str | None
-    context_features: list[str]
-    opset: int
-    versions: dict[str, str]
     parity: Parity
     new_items: NotRequired[list[str]]
-    run: NotRequired[Origin]
+
+
+class OnnxTextExport(Export):
+    """Record of an export of texts.
+
+    ``kind``: of the task that was learned; ``text``, ``pair``, ``question``: columns of the run's table, None where it
+    has none or the run does not say.
+    """
+
+    kind: TextKind
+    text: str | None
+    pair: str | None
+    question: str | None
+    parity: LogitParity

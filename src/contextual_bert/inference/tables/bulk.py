@@ -66,6 +66,7 @@ class BulkSettings:
         batch_size: sets a forward pass.
         reading: how the file of the table is read.
         catalogue_reading: how the file of the catalogue is read, where ``complete_table_on_ray`` reads it.
+        is_exact: whether ``complete_table_on_ray`` ranks all items where the run has an index of them, too.
 
     Raises:
         ConfigurationError: a number below 1, or an order by a column that names a set.
@@ -87,6 +88,7 @@ class BulkSettings:
     batch_size: int = 256
     reading: ReadSettings = field(default_factory=ReadSettings)
     catalogue_reading: ReadSettings = field(default_factory=ReadSettings)
+    is_exact: bool = False
 
     def __post_init__(self) -> None:
         for name in ("top_k", "batch_size"):

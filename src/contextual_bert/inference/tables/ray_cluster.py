@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,20 +26,20 @@ ENVIRONMENT = {  # of a cluster that is started here, where the user says nothin
 
 @dataclass(frozen=True, kw_only=True)
 class RayCluster:
-    """Cluster that computes the files of a bulk completion.
+    """Cluster that computes the files of a bulk completion, or trains the runs of a study.
 
     Args:
         address: as ``ray.init`` takes it: "auto", "local", HOST:PORT. Left out: what this process is connected to, else
             RAY_ADDRESS, else a cluster that runs on this machine, else a new one for the time of the work.
-        num_workers: processes that load the run, each with a CPU and, on "cuda", a GPU; default: as many as the cluster
-            has room for. There are never more than files.
+        num_workers: processes that work, each with a CPU and, on "cuda", a GPU; default: as many as the cluster has
+            room for. There are never more than files, or runs.
         device: "cpu", "cuda", or "auto": cuda where the cluster has GPUs.
 
     Raises:
         ConfigurationError: an address that does not work, a number below 1, no device of that name.
 
     Relation to its siblings:
-        For ``complete_table_on_ray``; ``complete_table`` computes in this process.
+        For ``complete_table_on_ray`` and ``study``; ``complete_table`` computes in this process.
 
     Example:
         >>> RayCluster(address="auto", num_workers=8).device
@@ -72,6 +72,24 @@ def ray_data() -> Any:
         fix = "Install it: pip install 'contextual-bert[distributed]'."
         raise ConfigurationError("RayCluster needs Ray Data", fix=fix) from error
     return ray
+
+
+def ray_tune() -> Any:
+    """Ray Tune with its schedulers; raises ConfigurationError where it is not installed."""
+    try:
+        # An optional extra, of which tune loads no schedulers by itself.
+        import ray.tune.schedulers  # noqa: PLC0415  # pyright: ignore[reportUnusedImport]
+    except ImportError as error:
+        fix = "Install it: pip install 'contextual-bert[distributed]'."
+        raise ConfigurationError("A search over settings needs Ray Tune", fix=fix) from error
+    return ray.tune
+
+
+def shared_queue() -> Any:
+    """Return a queue that lives in the cluster, and that every task can write into."""
+    from ray.util.queue import Queue  # noqa: PLC0415  (an optional extra)
+
+    return Queue(actor_options={"num_cpus": 0})
 
 
 def check_address(address: str | None) -> None:
@@ -121,6 +139,18 @@ def workers_of(cluster: RayCluster) -> tuple[str, int]:
 
 
 @contextmanager
+def unless_set(variables: Mapping[str, str]) -> Generator[None]:
+    """Set those of some environment variables that the user has not set, for the block."""
+    absent = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(absent)
+    try:
+        yield
+    finally:
+        for name in absent:
+            os.environ.pop(name, None)
+
+
+@contextmanager
 def connected(cluster: RayCluster) -> Generator[None]:
     """Ray, connected for the block; a connection that this process had before stays.
 
@@ -141,19 +171,18 @@ def connected(cluster: RayCluster) -> Generator[None]:
     address = cluster.address or os.environ.get("RAY_ADDRESS")
     check_address(address)
     check_answers(address)
-    absent = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
-    os.environ.update(absent)
-    try:
+    with unless_set(ENVIRONMENT):
         try:
-            ray.init(address=cluster.address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
-            where = f" at {address}" if address else ""
-            raise ConfigurationError(f"No Ray cluster{where}: {error}", fix=START) from error
-        yield
-    finally:
-        ray.shutdown()
-        for name in absent:
-            os.environ.pop(name, None)
+            try:
+                ray.init(
+                    address=cluster.address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
+                )
+            except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
+                where = f" at {address}" if address else ""
+                raise ConfigurationError(f"No Ray cluster{where}: {error}", fix=START) from error
+            yield
+        finally:
+            ray.shutdown()
 
 
 @contextmanager

@@ -56,7 +56,9 @@ def complete_table_on_ray(
     cluster = cluster if cluster is not None else RayCluster()
     run, output = Path(run).absolute(), output.absolute()  # workers have working directories of their own
     reading = settings.catalogue_reading
-    pipeline = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=catalogue, reading=reading)
+    pipeline = CompletionPipeline.from_pretrained(
+        run, device="cpu", catalogue=catalogue, reading=reading, is_exact=settings.is_exact
+    )
     plan = ShardPlan(pipeline, source, output, settings=settings, shard_size=shard_size)
     if not plan.missing:
         return plan.run((), progress)

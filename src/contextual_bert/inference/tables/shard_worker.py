@@ -96,9 +96,12 @@ class ShardJob:
                 fix="Install PyTorch with CUDA, or give 'cpu'.",
             )
         try:
-            reading = self.settings.catalogue_reading
             pipeline = CompletionPipeline.from_pretrained(
-                self.run, device=self.device, catalogue=self.catalogue, reading=reading
+                self.run,
+                device=self.device,
+                catalogue=self.catalogue,
+                reading=self.settings.catalogue_reading,
+                is_exact=self.settings.is_exact,
             )
         except RunDirectoryError as error:
             raise RunDirectoryError(f"{machine}: {error}") from error

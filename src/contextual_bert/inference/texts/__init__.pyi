@@ -1,12 +1,16 @@
 from .answer_scoring import score_answers
+from .base_question_answering import AnsweredTable
+from .base_text_pipeline import LabelledTexts
 from .encode_phrases import encode_phrases
-from .encode_questions import EncodedQuestions, QuestionReport, encode_questions
-from .encode_texts import EncodedTexts, TextReport, encode_texts
+from .encode_questions import EncodedQuestions, encode_questions
+from .encode_texts import EncodedTexts, encode_texts
 from .label_scoring import score_labels
-from .question_answering import AnsweredTable, QuestionAnsweringPipeline, TextSpan
+from .question_answering import QuestionAnsweringPipeline
 from .sentence_encoder import SentenceEncoder
+from .text_answers import TextAnswer, TextSpan
 from .text_generation import TextGeneration, generate_texts
-from .text_pipeline import LabelledTexts, TextAnswer, TextPipeline
+from .text_pipeline import TextPipeline
+from .text_reports import QuestionReport, TextReport
 from .text_sampling import TextSampling, sample_texts
 from .text_writing import TextToTextPipeline
 from .token_scoring import score_tokens

@@ -3,7 +3,7 @@
 It knows no column names; the metrics of the answers are those of ``evaluation``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,15 @@ from torch import Tensor
 
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import AnswerPredictions, Scores
-from contextual_bert.inference.scoring import collect, rank_columns
+from contextual_bert.inference.scoring import check_finite, collect, rank_columns
 from contextual_bert.inference.texts.answer_spans import (
     MAX_ANSWER_TOKENS,
-    Batch,
     answers_of,
-    log_shares,
     question_numbers,
     read_spans,
-    without_answers,
 )
 from contextual_bert.inference.texts.encode_questions import EncodedQuestions
-from contextual_bert.models import rank_labels
+from contextual_bert.models import rank_labels, span_logits
 
 
 def score_answers(
@@ -67,7 +64,8 @@ def score_answers(
     targets = _AnswerEnds(questions, max_answer_tokens=max_answer_tokens)
     rows = collect(model, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
     rows = rows[rows[:, 0].argsort()]
-    numbers, ids = question_numbers(dataset), dataset.example_ids.numpy()
+    ids = dataset.example_ids.numpy()
+    numbers = question_numbers(ids)
     firsts = np.unique(numbers, return_index=True)[1]
     windows = np.arange(len(ids)) - firsts[numbers]
     ranks = rows[:, 5:].reshape(len(ids), 4, 2).swapaxes(1, 2).reshape(-1, 4)
@@ -92,11 +90,31 @@ def measured_answers(questions: EncodedQuestions, spans: NDArray[np.float64]) ->
     """
     if questions.answers is None:
         raise DataError("there are no answers to measure by", fix="Name the column of answers.")
-    answers = answers_of(questions, spans)
+    ids = questions.dataset.example_ids.numpy()
+    answers = answers_of(spans, ids, questions.texts)
     pieces = zip(answers.pieces(questions.texts), answers.is_none.tolist(), strict=True)
     given = ["" if is_none else piece for piece, is_none in pieces]
-    firsts = np.unique(question_numbers(questions.dataset), return_index=True)[1]
-    return AnswerPredictions.of_answers(questions.dataset.example_ids.numpy()[firsts], given, questions.answers)
+    firsts = np.unique(question_numbers(ids), return_index=True)[1]
+    return AnswerPredictions.of_answers(ids[firsts], given, questions.answers)
+
+
+def without_answers(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a batch without the true answers, which a model would turn into a loss."""
+    return {name: value for name, value in inputs.items() if name not in ("start_positions", "end_positions")}
+
+
+def log_shares(model: Any, outputs: Mapping[str, Tensor], inputs: dict[str, Any]) -> Tensor:
+    """Return the logarithms of the probabilities that an answer begins, or ends, at each place.
+
+    Shapes: -> (windows, 2, length).
+
+    Raises:
+        NonFiniteError: the model gives no numbers.
+    """
+    logits = {name: outputs[name].float().cpu() for name in ("start_logits", "end_logits")}
+    for each in logits.values():
+        check_finite(each, model)
+    return span_logits(logits, inputs).log_softmax(dim=-1)
 
 
 class _AnswerEnds:
@@ -118,5 +136,6 @@ class _AnswerEnds:
         shares = log_shares(model, outputs, inputs)
         true = torch.stack([inputs["start_positions"], inputs["end_positions"]], dim=1)
         columns = [column.double().view(-1, 2) for column in rank_labels(shares.flatten(0, 1), true.flatten())]
-        spans = read_spans(self._questions, Batch(numbers, inputs, shares), max_tokens=self._max_tokens)
-        return torch.cat([numbers[:, None].double(), spans, *columns], dim=1)
+        starts = self._questions.dataset.offsets[numbers].numpy()
+        spans = read_spans(shares.numpy(), starts, self._questions.characters, max_tokens=self._max_tokens)
+        return torch.cat([numbers[:, None].double(), torch.from_numpy(spans), *columns], dim=1)

@@ -5,7 +5,7 @@ knows no model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,71 +13,15 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.context import Outside, outside_lines, unknown_in_words
 from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.answers import read_answers, strings_of
 from contextual_bert.data.ragged import in_second_half, offsets_of, places_of
 from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
-from contextual_bert.inference.texts.question_windows import windows_of
+from contextual_bert.inference.texts.question_windows import NO_ANSWER, windows_of
 from contextual_bert.inference.texts.text_layout import token_limit
+from contextual_bert.inference.texts.text_reports import QuestionReport, context_counts
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.nouns import agreeing, counted
-
-NO_ANSWER = 0  # the place of [CLS]
-
-
-@dataclass(frozen=True)
-class QuestionReport:
-    """Counts of the questions of a table: answers, windows, and what could not be used.
-
-    Args:
-        num_questions, num_windows: how many there are; a text that is longer than a window has several.
-        num_unanswered: questions without an answer in the table.
-        num_lost: answers that no window holds whole, or of which the tokenizer keeps nothing: learned as if there were
-            none.
-        unknown: feature -> context value that the schema does not know -> how often it occurred.
-        outside: feature -> the rows whose number is far from those of training, and was clipped.
-        shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
-        remarks: lines on fields that are given and not read, and on those that rows lack and training hardly ever did.
-    """
-
-    num_questions: int
-    num_windows: int
-    num_unanswered: int
-    num_lost: int
-    unknown: dict[str, dict[str, int]]
-    outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
-    shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def fault(self) -> str:
-        """Return why nothing can be learned of the questions or scored; empty where some have an answer."""
-        return "no question has an answer in its text" if 0 < self.num_questions == self.num_unanswered else ""
-
-    def at(self, rows: NDArray[np.int64]) -> "QuestionReport":
-        """The same report with the rows of the file, where it is of a part of it."""
-        return replace(self, outside={name: each.at(rows) for name, each in self.outside.items()})
-
-    def lines(self, *, has_taught: bool = False) -> list[str]:
-        """For people.
-
-        Args:
-            has_taught: whether the schema is of these rows.
-        """
-        found = [f"{counted(self.num_questions, 'question')} in {counted(self.num_windows, 'window')}"]
-        if self.num_unanswered:
-            number = self.num_unanswered
-            found.append(f"{counted(number, 'question')} {agreeing('have', number)} no answer")
-        if self.num_lost:
-            lost = f"{counted(self.num_lost, 'answer')} {agreeing('are', self.num_lost)} whole in no window"
-            found.append(f"{lost}, or {agreeing('have', self.num_lost)} no token: learned as none")
-        return (
-            found
-            + unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
-            + [*outside_lines(self.outside), *self.remarks]
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +113,7 @@ def encode_questions(
         example_ids=of_rows,
         pad_id=tokenizer.pad_token_id,
     )
-    unknown, outside = (context.unknown, context.outside) if context is not None else ({}, {})
-    shared = context.shared if context is not None else {}
-    report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown, outside, shared)
+    report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, **context_counts(context))
     return EncodedQuestions(dataset, characters, report, texts, answers)
 
 

@@ -4,7 +4,7 @@ A text that is too long is cut as asked, and counted; a label is never guessed. 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,100 +13,28 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
 from contextual_bert.context import (
     ContextSchema,
-    Outside,
     Vocabulary,
     canonical,
     canonical_array,
-    outside_lines,
-    unknown_in_words,
 )
 from contextual_bert.context.forms import missing_context
 from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.checked_columns import checked_column
+from contextual_bert.data.spelt_tokens import SpeltTokens
 from contextual_bert.data.text_table import with_tag_lists
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
-from contextual_bert.inference.texts.text_layout import (
-    NO_START,
-    Layout,
-    check_whole,
-    num_special,
-    token_limit,
-    tokenized_texts,
-    tokenized_words,
-)
+from contextual_bert.inference.texts.text_layout import NO_START, Layout, check_whole, lay_out_texts, token_limit
+from contextual_bert.inference.texts.text_reports import TextReport, context_counts, layout_report
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
-from contextual_bert.models.tokenization import num_separators
 from contextual_bert.models.truncation import Truncation, check_truncation
-from contextual_bert.nouns import counted
-
-
-@dataclass(frozen=True)
-class TextReport:
-    """Counts of the texts of a table: texts, cut texts and words behind the cut.
-
-    Args:
-        num_texts: texts encoded.
-        num_cut: texts that were longer than allowed.
-        num_unread_words: of lists of words, those behind the cut: they are neither learned nor scored.
-        max_length: tokens allowed in a text, [CLS] and [SEP] included.
-        unknown: feature -> context value that the schema does not know -> how often it occurred.
-        outside: feature -> the rows whose number is far from those of training, and was clipped.
-        shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
-        remarks: lines on fields that are given and not read, and on those that rows lack and training hardly ever did.
-        num_empty: texts in which the tokenizer finds nothing to read.
-        num_phrases: phrases that are masked as a whole.
-        num_unread_phrases: those of which no token is read: behind the cut, or without one.
-    """
-
-    num_texts: int
-    num_cut: int
-    num_unread_words: int
-    max_length: int
-    unknown: dict[str, dict[str, int]]
-    outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
-    shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    remarks: tuple[str, ...] = ()
-    num_empty: int = 0
-    num_phrases: int = 0
-    num_unread_phrases: int = 0
-
-    @property
-    def fault(self) -> str:
-        """Return why nothing can be learned of the texts or scored; empty where some of them can be read."""
-        return "each text is empty" if 0 < self.num_texts == self.num_empty else ""
-
-    def at(self, rows: NDArray[np.int64]) -> "TextReport":
-        """The same report with the rows of the file, where it is of a part of it."""
-        return replace(self, outside={name: each.at(rows) for name, each in self.outside.items()})
-
-    def lines(self, *, has_taught: bool = False) -> list[str]:
-        """For people.
-
-        Args:
-            has_taught: whether the schema is of these rows.
-        """
-        cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
-        unread = f", {counted(self.num_unread_words, 'word')} behind the cut" if self.num_unread_words else ""
-        unknown = unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
-        return [
-            f"{counted(self.num_texts, 'text')}, {cut}{unread}",
-            *([f"{counted(self.num_empty, 'empty text')}: nothing to read there"] if self.num_empty else []),
-            *self._phrase_lines(),
-            *unknown,
-            *outside_lines(self.outside),
-            *self.remarks,
-        ]
-
-    def _phrase_lines(self) -> list[str]:
-        lost = self.num_unread_phrases
-        unread = f", {lost:,} of them behind the cut or without a token" if lost else ""
-        return [f"{counted(self.num_phrases, 'phrase')} to mask as a whole{unread}"] if self.num_phrases else []
+from contextual_bert.models.word_characters import spelt_marks, spelt_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +70,6 @@ class EncodedTexts:
 
     is_cut: NDArray[np.bool_]
     word_starts: NDArray[np.int64] | None
-
-    def has_known_token(self, tokenizer: Any) -> NDArray[np.bool_]:
-        """Return for each text whether the tokenizer knows a token of it; shape (texts,)."""
-        is_known = ~np.isin(self.dataset.input_ids.numpy(), tokenizer.all_special_ids)
-        return np.add.reduceat(is_known, self.dataset.offsets.numpy()[:-1]) > 0
 
 
 def encode_texts(
@@ -201,7 +124,8 @@ def encode_texts(
         check_count("max_length", max_length)
     limit = token_limit(tokenizer, None if max_length is None else int(np.max(max_length, initial=1)))
     limits = limit if max_length is None else max_length
-    layout = _laid_out(table, processor, text=text, pair=pair, limit=limits, truncation=kept)
+    is_spelt = processor.max_characters is not None
+    layout = lay_out_texts(table, tokenizer, text=text, pair=pair, limit=limits, truncation=kept, is_spelt=is_spelt)
     word_starts = layout.word_starts()
     if isinstance(labels, str) or len(set(labels or ())) < len(labels or ()):
         raise ConfigurationError(
@@ -250,51 +174,28 @@ def encoded_layout(
         pad_id=tokenizer.pad_token_id,
     )
     if processor.max_characters is not None:
-        dataset = dataset.with_spelling(layout.spelt(processor.max_characters))
-    num_unread = 0
-    if word_starts is not None:
-        num_unread = layout.num_words - int((word_starts != NO_START).sum())
-    least = num_special(num_separators(tokenizer) if is_pair else 0)
-    report = TextReport(
-        table.num_rows,
-        int(layout.is_cut.sum()),
-        num_unread,
-        limit,
-        context.unknown if context is not None else {},
-        context.outside if context is not None else {},
-        context.shared if context is not None else {},
-        num_empty=int((np.diff(layout.offsets) <= least).sum()),
-    )
+        dataset = dataset.with_spelling(spelt_tokens(layout, processor.max_characters))
+    report = replace(layout_report(layout, tokenizer, limit=limit, is_pair=is_pair), **context_counts(context))
     return EncodedTexts(dataset, names, report, layout.is_cut, word_starts)
 
 
-def _laid_out(
-    table: pa.Table,
-    processor: ContextualBertProcessor,
-    *,
-    text: str,
-    pair: str | None,
-    limit: int | NDArray[np.int64],
-    truncation: Truncation,
-) -> Layout:
-    tokenizer: Any = processor.tokenizer
-    separators = num_separators(tokenizer)
-    room, least = limit - num_special(separators if pair is not None else 0), 1 if pair is None else 2
-    if np.min(room, initial=least) < least:
-        what = "a text" if pair is None else "two texts"
-        raise ConfigurationError(
-            f"leaves no room for {what} beside [CLS] and [SEP]", setting="max_length", value=limit, fix="Give more."
-        )
-    column = checked_column(table, text, complete=True)
-    has_words = is_list(column.type)
-    if pair is not None and (has_words or truncation == "head_tail"):
-        raise ConfigurationError(
-            "Pairs are two columns of text, cut at their ends", fix="Give no words and no 'head_tail'."
-        )
-    is_spelt = processor.max_characters is not None
-    first = (tokenized_words if has_words else tokenized_texts)(column, tokenizer, text, is_spelt=is_spelt)
-    second = tokenized_texts(checked_column(table, pair, complete=True), tokenizer, pair) if pair is not None else None
-    return Layout(first, second, room=room, separators=separators, truncation=truncation)
+def spelt_tokens(layout: Layout, max_characters: int) -> SpeltTokens | None:
+    """Return the characters of each token's word, of the start for [CLS] and of the end for [SEP].
+
+    Args:
+        layout: of the texts.
+        max_characters: as for ``spelt_words``.
+
+    Returns:
+        None where texts are not spelt.
+    """
+    spelt = layout.first.spelt
+    if spelt is None:
+        return None
+    words = [spelt_marks(max_characters), spelt_words(spelt.words, max_characters=max_characters)]
+    numbers = layout.spread(spelt.numbers + 2 * (spelt.numbers > 0), around=2)
+    numbers[layout.offsets[:-1]] = 1
+    return SpeltTokens(torch.from_numpy(numbers), functional.pad(torch.cat(words), (0, 0, 1, 0)).short())
 
 
 def _at_starts(tags: NDArray[np.int64], word_starts: NDArray[np.int64]) -> NDArray[np.int64]:

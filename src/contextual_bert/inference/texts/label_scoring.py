@@ -12,9 +12,9 @@ from torch import Tensor
 
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import LabelPredictions, Scores
+from contextual_bert.evaluation import LabelPredictions, MultiLabelPredictions, Scores
 from contextual_bert.inference.scoring import check_scores, collect, rank_columns
-from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_labels
+from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_decisions, rank_labels
 
 
 def score_labels(
@@ -69,6 +69,61 @@ def score_labels(
     return Scores(**places, **rank_columns(rows[:, 4:]), predictions=predictions).sorted()
 
 
+def score_decisions(
+    model: Any,
+    dataset: SequenceDataset,
+    *,
+    names: Sequence[str],
+    batch_size: int = 64,
+    dtype: torch.dtype = torch.float32,
+    is_shared: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Scores:
+    """Score the decision about each label of texts that may have several.
+
+    Args:
+        model: gives logits; put it in ``eval()`` mode before.
+        dataset: the texts with a 0 or a 1 for each label.
+        names: of the labels, in the order of their ids.
+        batch_size, dtype, is_shared, progress: as for ``score_labels``.
+
+    Returns:
+        Scores sorted by (example_id, position); the position is the id of the label.
+
+    Raises:
+        DataError: there is no text, or it has no labels of this kind.
+        NonFiniteError: the model gives no numbers.
+
+    Example:
+        >>> class Sure(torch.nn.Module):
+        ...     def forward(self, input_ids, **inputs):
+        ...         return {"logits": torch.tensor([[3.0, -3.0]])}
+        >>> texts = SequenceDataset(
+        ...     torch.tensor([2, 3]), torch.tensor([0, 2]), context={}, labels=torch.tensor([[1.0, 1.0]])
+        ... )
+        >>> score_decisions(Sure(), texts, names=("red", "new")).num_better.tolist()
+        [0, 1]
+    """
+    if len(dataset) == 0 or dataset.labels is None or dataset.labels.ndim != 2:
+        raise DataError(
+            "there is no text with several labels to score",
+            fix="Give a part with at least one, and a 0 or a 1 for each label.",
+        )
+    targets = _Decisions(dataset, dataset.labels)
+    rows = collect(model, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+    check_scores(rows[:, 4], model, rows[:, 0].astype(np.int64))
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    example_id, position = rows[:, :2].T.astype(np.int64)
+    shape = (len(dataset), len(names))
+    predictions = MultiLabelPredictions(
+        example_id.reshape(shape)[:, 0],
+        rows[:, 3].reshape(shape),
+        rows[:, 2].reshape(shape).astype(np.int64),
+        names=tuple(names),
+    )
+    return Scores(example_id, position, **rank_columns(rows[:, 4:]), predictions=predictions)
+
+
 class _Labels:
     """The label of each text, or of each word."""
 
@@ -93,3 +148,17 @@ class _Labels:
         true = labels[asked]
         columns = (self._dataset.example_ids[numbers[places[:, 0]]], places[:, 1], true, predicted[asked])
         return torch.stack([column.double() for column in (*columns, *rank_labels(logits[asked], true))], dim=1)
+
+
+class _Decisions(_Labels):
+    """The decision about each label of each text."""
+
+    def results(self, model: Any, outputs: Tensor, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
+        """Return row of the table, id of the label, whether it is true, its probability, and the columns of a rank."""
+        labels, logits = inputs["labels"], outputs.float().cpu()
+        num_labels = labels.shape[1]
+        rows = self._dataset.example_ids[numbers].repeat_interleave(num_labels)
+        ids = torch.arange(num_labels).repeat(len(numbers))
+        ranks = (each.flatten() for each in rank_decisions(logits, labels))
+        columns = (rows, ids, labels.flatten(), logits.double().sigmoid().flatten(), *ranks)
+        return torch.stack([column.double() for column in columns], dim=1)

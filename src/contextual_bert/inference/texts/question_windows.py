@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.inference.texts.text_layout import num_special
-from contextual_bert.models.tokenization import num_separators
+from contextual_bert.models.token_marks import num_separators
 
 OVERLAP = 0.25  # of a window is read again in the next one: 128 of 512 tokens, as for BERT on SQuAD
+NO_ANSWER = 0  # the place of [CLS]
 SLICE = 2_000  # questions whose windows a tokenizer holds as objects of its own at once
 
 

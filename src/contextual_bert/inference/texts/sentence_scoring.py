@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.data import SequenceDataset
@@ -41,13 +42,31 @@ def score_pairs(
     pair = order[np.searchsorted(numbers, found.example_id, sorter=order)]
     rows, offsets = dataset.example_ids.numpy(), dataset.offsets.numpy()
     position = found.position + offsets[pair] - offsets[first[pair]]
-    decided = np.flatnonzero(np.isin(rows, rows[pair]))
-    how: dict[str, Any] = {"batch_size": 1024, "dtype": torch.float32, "is_shared": False, **settings, "progress": None}
-    results = collect(model, _Decisions(pairs, torch.from_numpy(decided)), **how)
+    how: dict[str, Any] = {**settings, "progress": None}
+    predictions = decide_pairs(model, pairs, np.flatnonzero(np.isin(rows, rows[pair])), rows=rows, **how)
+    return replace(found, example_id=rows[pair], position=position, predictions=predictions).sorted()
+
+
+def decide_pairs(
+    model: Any, pairs: SentencePairs, chosen: NDArray[np.int64], *, rows: NDArray[np.int64], **settings: Any
+) -> SentencePredictions:
+    """Decide about pairs of sentences, and count the right decisions of each text.
+
+    Args:
+        model: has ``score_next_sentence``; put it in ``eval()`` mode before.
+        pairs: of which half have another second sentence.
+        chosen: numbers of the pairs that are decided.
+        rows: of the text of each pair, (pairs,).
+        **settings: ``batch_size``, ``dtype``, ``is_shared`` and ``progress``, as for ``score``.
+
+    Raises:
+        NonFiniteError: the model gives no numbers.
+    """
+    how: dict[str, Any] = {"batch_size": 1024, "dtype": torch.float32, "is_shared": False, "progress": None, **settings}
+    results = collect(model, _Decisions(pairs, torch.from_numpy(chosen)), **how)
     results = results[results[:, 0].argsort(kind="stable")]
     results = results[np.unique(results[:, 0], return_index=True)[1]]
-    predictions = SentencePredictions.of_pairs(rows[results[:, 0].astype(np.int64)], results[:, 1] == results[:, 2])
-    return replace(found, example_id=rows[pair], position=position, predictions=predictions).sorted()
+    return SentencePredictions.of_pairs(rows[results[:, 0].astype(np.int64)], results[:, 1] == results[:, 2])
 
 
 class _Decisions:

@@ -1,21 +1,18 @@
-"""From encoded texts to the columns that say their labels: whole columns at once. It knows no words and no query."""
+"""From logits to the columns that say the labels of texts: whole columns at once.
 
-from collections.abc import Callable, Sequence
+It knows no words and no query, and imports no torch: exports of texts are asked without.
+"""
+
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from contextual_bert.data import SequenceDataset
-from contextual_bert.data.ragged import flat_index, offsets_of
+from contextual_bert.data.ragged import offsets_of
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.guidance import guided_logits
-from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.inference.texts.text_layout import NO_START
-from contextual_bert.models import IGNORED_LABEL, ContextualBertConfig, best_labels, label_logits
+from contextual_bert.inference.texts.text_queries import TextGives
 
 LABEL, PROBABILITY = "predicted_label", "probability"  # a table to be labelled often has a column "label"
 
@@ -28,11 +25,11 @@ class LabelColumns:
     number as ``predicted_label`` and nothing else.
 
     Args:
-        config: of the model.
+        config: of the model, of a baseline or of an export.
         has_tags: whether the model labels words.
     """
 
-    def __init__(self, config: ContextualBertConfig | TextBaselineConfig, *, has_tags: bool) -> None:
+    def __init__(self, config: Any, *, has_tags: bool) -> None:
         given = cast(dict[int, Any], config.id2label)
         self.names: list[str] = [str(name) for _, name in sorted(given.items())]
         if sorted(given) != [*range(len(given))] or len({*self.names}) != len(given):
@@ -47,6 +44,13 @@ class LabelColumns:
         self.may_have_several = config.problem_type == "multi_label_classification"
 
     @property
+    def gives(self) -> TextGives:
+        """Return what a query is answered with."""
+        if self.has_tags:
+            return "tags"
+        return "number" if self.has_numbers else "labels" if self.may_have_several else "label"
+
+    @property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
         number = pa.float32()
@@ -58,51 +62,16 @@ class LabelColumns:
         first = [(name, pa.list_(kind)) for name, kind in single] if self.may_have_several else single
         return pa.schema([*first, *((f"{PROBABILITY}_{name}", number) for name in self.names)])
 
-    def read(self, logits: Tensor) -> Tensor:
+    def read(self, logits: NDArray[Any]) -> NDArray[Any]:
         """Return the numbers or probabilities that are kept of logits (..., labels)."""
         if self.has_numbers:
             return logits
-        return logits.sigmoid() if self.may_have_several else logits.softmax(dim=-1)
+        return sigmoid(logits) if self.may_have_several else softmax(logits)
 
-    def kept(
-        self,
-        model: Any,
-        dataset: SequenceDataset,
-        *,
-        word_starts: NDArray[np.int64] | None,
-        batch_size: int,
-        guidance: Sequence[float] | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> NDArray[np.float32]:
-        """Return the kept numbers of each text, or of each token for tags, in the order of the data set.
-
-        Args:
-            model: in ``eval()`` mode.
-            dataset: the texts.
-            word_starts: (tokens,), as ``EncodedTexts`` has them; None where texts have labels, and not their words.
-            batch_size: texts a forward pass.
-            guidance: how personal each answer is to be; None: the model as it is.
-            progress: called with (texts done, texts in all) after each batch.
-        """
-        count, width = (len(dataset.input_ids), 2) if self.has_tags else (len(dataset), len(self.names))
-        kept = np.empty((count, width), dtype=np.float32)
-        # Texts of one length together need no padding; the longest first: what does not fit into memory fails at once.
-        order = dataset.by_length(is_descending=True)
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            inputs = dataset.__getitems__(rows).inputs()
-            weights = [1.0] * len(rows) if guidance is None else [guidance[row] for row in rows.tolist()]
-            logits = guided_logits(model, inputs, weights, rows=torch.arange(len(rows)))
-            if word_starts is None:
-                kept[rows.numpy()] = self.read(logits).cpu().numpy()
-            else:
-                places, is_real = flat_index(dataset.offsets.numpy(), rows.numpy()), inputs["attention_mask"].bool()
-                asked = torch.full(is_real.shape, IGNORED_LABEL)
-                asked[is_real] = torch.from_numpy(np.where(word_starts[places] != NO_START, 0, IGNORED_LABEL))
-                kept[places] = read_tags(model, logits, asked.to(logits.device)).cpu()[is_real].numpy()
-            if progress is not None:
-                progress(min(start + batch_size, len(order)), len(order))
-        return kept
+    @property
+    def width(self) -> int:
+        """Return how many numbers are kept of a text, or of a token: of tags the best one and its probability."""
+        return 2 if self.has_tags else len(self.names)
 
     def of_texts(self, kept: NDArray[np.float32]) -> pa.Table:
         """The columns of texts, from what was kept of each: (texts, labels)."""
@@ -135,21 +104,26 @@ class LabelColumns:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
 
-def read_tags(model: Any, logits: Tensor, asked: Tensor) -> Tensor:
-    """The tag of each token and the probability of that tag, (batch, length, 2).
-
-    Args:
-        model: what gave the logits; its labels may be a chain.
-        logits: (batch, length, labels).
-        asked: (batch, length), -100 where no word begins: there a chain does not pass, and the tag means nothing.
+def softmax(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the probabilities of choices, (..., choices).
 
     Example:
-        >>> read_tags(torch.nn.Identity(), torch.tensor([[[0.0, 0.0], [0.0, 9.0]]]), torch.tensor([[0, 0]]))[0, 1, 0]
-        tensor(1.)
+        >>> softmax(np.array([0.0, 0.0])).tolist()
+        [0.5, 0.5]
     """
-    best = best_labels(model, logits, asked).clamp(min=0)
-    shares = label_logits(model, logits, asked).softmax(dim=-1).gather(-1, best.unsqueeze(-1)).squeeze(-1)
-    return torch.stack([best.to(shares.dtype), shares], dim=-1)
+    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shares / shares.sum(axis=-1, keepdims=True)
+
+
+def sigmoid(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the probabilities of decisions, each for itself.
+
+    Example:
+        >>> sigmoid(np.array([0.0, -1000.0])).tolist()
+        [0.5, 0.0]
+    """
+    small = np.exp(-np.abs(logits))
+    return np.where(logits >= 0, 1, small) / (1 + small)
 
 
 def _lists(values: pa.Array, sizes: NDArray[np.int64]) -> pa.Array:

@@ -1,33 +1,27 @@
 """The tokens of whole columns of text, and where those that are kept stand between [CLS] and [SEP] in one flat array.
 
-It knows the tokenizer, of the model how much it reads, no label and no context.
+It knows the tokenizer, of the model how much it reads, no label and no context. It imports no torch: exports of texts
+are asked without.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
-from contextual_bert.arrow_types import is_text
-from contextual_bert.data.checked_columns import text_column
+from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.data.checked_columns import checked_column, text_column
 from contextual_bert.data.ragged import in_second_half, offsets_of, places_of
-from contextual_bert.data.spelt_tokens import SpeltTokens
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference.text_baseline import TextBaselineConfig
-from contextual_bert.models import ContextualBertConfig
-from contextual_bert.models.context_as_text import FIRST_WORD
-from contextual_bert.models.tokenization import with_space
+from contextual_bert.models.context_words import FIRST_WORD
+from contextual_bert.models.token_marks import num_separators, with_space
 from contextual_bert.models.truncation import Truncation
-from contextual_bert.models.word_characters import spelt_marks, spelt_words
 
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
 NO_START = -1
@@ -62,6 +56,25 @@ class Spellings:
 
     numbers: NDArray[np.int64]
     words: tuple[str, ...]
+
+
+class TextConfig(Protocol):
+    """Protocol of what a model's config says of the texts that it reads; that of a baseline or an export meets it."""
+
+    @property
+    def has_position_embeddings(self) -> bool: ...
+
+    @property
+    def max_position_embeddings(self) -> int: ...
+
+    @property
+    def segment_length(self) -> int | None: ...
+
+    @property
+    def has_context_as_text(self) -> bool: ...
+
+    @property
+    def num_separators(self) -> int: ...
 
 
 class Layout:
@@ -130,23 +143,6 @@ class Layout:
             return None
         return self.spread(np.where(np.diff(words, prepend=-1) > 0, words, NO_START), around=NO_START)
 
-    def spelt(self, max_characters: int) -> SpeltTokens | None:
-        """Return the characters of each token's word, of the start for [CLS] and of the end for [SEP].
-
-        Args:
-            max_characters: as for ``spelt_words``.
-
-        Returns:
-            None where texts are not spelt.
-        """
-        spelt = self.first.spelt
-        if spelt is None:
-            return None
-        words = [spelt_marks(max_characters), spelt_words(spelt.words, max_characters=max_characters)]
-        numbers = self.spread(spelt.numbers + 2 * (spelt.numbers > 0), around=2)
-        numbers[self.offsets[:-1]] = 1
-        return SpeltTokens(torch.from_numpy(numbers), functional.pad(torch.cat(words), (0, 0, 1, 0)).short())
-
     @property
     def num_words(self) -> int:
         """Return the number of words of all texts, those behind the cut too; 0 of whole texts."""
@@ -163,20 +159,18 @@ def num_special(separators: int = 0) -> int:
     return 2 + separators
 
 
-def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any) -> int:
+def num_readable(config: TextConfig, tokenizer: Any) -> int:
     """Return the largest number of tokens that the model reads, with [CLS] and [SEP]."""
     is_whole = config.has_position_embeddings and config.segment_length is None
     num_positions = config.max_position_embeddings if is_whole else 10**9
     return int(min(tokenizer.model_max_length, num_positions))
 
 
-def room_beside(
-    context: Mapping[str, Tensor], config: ContextualBertConfig | TextBaselineConfig, *, longest: int
-) -> int | NDArray[np.int64]:
+def room_beside(context: Mapping[str, Any], config: TextConfig, *, longest: int) -> int | NDArray[np.int64]:
     """``longest``, and where the context is read as words one a row: what these leave of the model's positions.
 
     Args:
-        context: encoded, one row a text.
+        context: encoded, one row a text; tensors or arrays.
         config: the model's.
         longest: what ``num_readable`` says.
 
@@ -185,7 +179,7 @@ def room_beside(
     """
     if not config.has_context_as_text or not context:
         return longest
-    num_words = np.sum([(words >= FIRST_WORD).sum(dim=1).numpy() for words in context.values()], axis=0)
+    num_words = np.sum([(np.asarray(words) >= FIRST_WORD).sum(axis=1) for words in context.values()], axis=0)
     rooms = np.minimum(longest, config.max_position_embeddings - config.num_separators - num_words)
     if len(rooms) and rooms.min() <= num_special(config.num_separators):
         row, most = int(rooms.argmin()), config.max_position_embeddings
@@ -253,6 +247,50 @@ def _numbers_of_words(
         written = text[start : ends[word] if word is not None else end].strip()
         numbers.append(known.setdefault(normalize("NFC", written), len(known) + 1))
     return numbers
+
+
+def lay_out_texts(
+    table: pa.Table,
+    tokenizer: Any,
+    *,
+    text: str,
+    pair: str | None,
+    limit: int | NDArray[np.int64],
+    truncation: Truncation,
+    is_spelt: bool = False,
+) -> Layout:
+    """Return which tokens of the texts of a table, or of their pairs, are kept.
+
+    Args:
+        table: the rows.
+        tokenizer: of any family.
+        text: name of the column of texts, or of lists of words.
+        pair: name of the column of second texts.
+        limit: tokens kept of a text, [CLS] and [SEP] included, or of each text in an array.
+        truncation: what is kept of a longer text.
+        is_spelt: say the spelling of each token's word.
+
+    Raises:
+        UnknownNameError: no such column.
+        DataError: a cell that is missing or no text.
+        ConfigurationError: settings that do not go together, or a limit that leaves no room for a text.
+    """
+    separators = num_separators(tokenizer)
+    room, least = limit - num_special(separators if pair is not None else 0), 1 if pair is None else 2
+    if np.min(room, initial=least) < least:
+        what = "a text" if pair is None else "two texts"
+        raise ConfigurationError(
+            f"leaves no room for {what} beside [CLS] and [SEP]", setting="max_length", value=limit, fix="Give more."
+        )
+    column = checked_column(table, text, complete=True)
+    has_words = is_list(column.type)
+    if pair is not None and (has_words or truncation == "head_tail"):
+        raise ConfigurationError(
+            "Pairs are two columns of text, cut at their ends", fix="Give no words and no 'head_tail'."
+        )
+    first = (tokenized_words if has_words else tokenized_texts)(column, tokenizer, text, is_spelt=is_spelt)
+    second = tokenized_texts(checked_column(table, pair, complete=True), tokenizer, pair) if pair is not None else None
+    return Layout(first, second, room=room, separators=separators, truncation=truncation)
 
 
 def check_whole(values: pa.ChunkedArray, sizes: NDArray[np.int64], *, what: str, column: str) -> None:

@@ -6,30 +6,37 @@ It knows no training.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypedDict
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import EncodedContext
 from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.checked_columns import check_free
-from contextual_bert.errors import ConfigurationError, QueryError
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
     check_count,
-    check_queries,
-    check_query,
+    encode_contexts,
     in_queries,
-    query_context,
 )
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.scoring import to_device
-from contextual_bert.inference.texts.encode_texts import TextReport, encode_texts
+from contextual_bert.inference.texts.encode_texts import EncodedTexts, encode_texts
+from contextual_bert.inference.texts.text_answers import TextWritten
+from contextual_bert.inference.texts.text_layout import token_limit
+from contextual_bert.inference.texts.text_queries import (
+    TextQuery,
+    TextQueryForm,
+    one_or_many,
+    read_text_request,
+)
+from contextual_bert.inference.texts.text_reports import TextReport
+from contextual_bert.inference.texts.text_rows import rows_of_like_length
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForSeq2SeqLM,
@@ -37,23 +44,8 @@ from contextual_bert.models import (
     check_processor,
 )
 
-QUERY = 'Give {"text": "...", "context": {...}}, or a list of such queries.'
-KEYS = ("text", "context")
 # What write_table adds.
 COLUMNS = pa.schema([("predicted_text", pa.string())])
-
-
-class TextWritten(TypedDict):
-    """Text that was written for another.
-
-    ``written``: the text; ``is_whole``: whether the model ended it, and not the limit of tokens; ``unknown_context``:
-    values that the model never saw; ``notes``: what the reader should know.
-    """
-
-    written: str
-    is_whole: bool
-    unknown_context: dict[str, list[str]]
-    notes: list[str]
 
 
 class WrittenTable(NamedTuple):
@@ -92,6 +84,9 @@ class TextToTextPipeline:
         >>> sorted(pipeline({"text": "word1 word2"}))
         ['is_whole', 'notes', 'unknown_context', 'written']
     """
+
+    form = TextQueryForm("text")
+    labels: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -135,7 +130,10 @@ class TextToTextPipeline:
         return cls(model, processor, device=device, num_beams=num_beams)
 
     def __call__(
-        self, queries: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, batch_size: int = 32
+        self,
+        queries: TextQuery | Sequence[TextQuery],
+        *,
+        batch_size: int = 32,
     ) -> TextWritten | list[TextWritten]:
         """Write the text of one query or of many.
 
@@ -146,11 +144,16 @@ class TextToTextPipeline:
         Raises:
             DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
         """
-        check_count("batch_size", batch_size)
-        if isinstance(queries, Mapping):
-            return self._answers([queries], batch_size=1)[0]
-        given = check_queries(queries, fix=QUERY)
-        return self._answers(given, batch_size=batch_size) if given else []
+        return one_or_many(queries, self._answers, form=self.form, batch_size=batch_size)
+
+    def notes(self) -> list[str]:
+        """Return sentences on what was loaded: of a run there are none."""
+        return []
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a text that are read."""
+        return token_limit(self.processor.tokenizer, None)
 
     @property
     def columns(self) -> pa.Schema:
@@ -188,49 +191,48 @@ class TextToTextPipeline:
         if self.model.config.reads_context:
             source, absent = with_absent_columns(table, self.processor.schema)
             context = self.processor.encode_columns(source)
-        dataset, report = self._encoded(source, context, text=text)
-        texts, _ = self._written(dataset, batch_size=batch_size, progress=progress)
+        encoded = self._encoded(source, context, text=text)
+        texts, _ = self._written(encoded.dataset, batch_size=batch_size, progress=progress)
         table = table.append_column(COLUMNS.field(0), pa.array(texts, pa.string()))
-        return WrittenTable(table, replace(report, remarks=(*absent, *report.remarks)))
+        return WrittenTable(table, replace(encoded.report, remarks=(*absent, *encoded.report.remarks)))
 
     @in_queries()
-    def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextWritten]:
-        for row, query in enumerate(queries):
-            _check_source(query, row)
-        records = [query_context(query, row=row) for row, query in enumerate(queries)]
-        with in_queries("context"):
-            context = self.processor.encode_context(records, num_rows=len(queries))
-        dataset, report = self._encoded(pa.table({"text": [query["text"] for query in queries]}), context, text="text")
-        texts, is_whole = self._written(dataset, batch_size=batch_size)
+    def _answers(self, queries: Sequence[TextQuery], *, batch_size: int) -> list[TextWritten]:
+        requests = [read_text_request(query, row=row, form=self.form) for row, query in enumerate(queries)]
+        context = encode_contexts(requests, self.processor)
+        encoded = self._encoded(pa.table({"text": [request.text for request in requests]}), context, text="text")
+        texts, is_whole = self._written(encoded.dataset, batch_size=batch_size)
         notes, reads_context = ContextNotes(context, self.processor.schema, self.model), self.model.config.reads_context
-        cut = [f"Cut to {report.max_length:,} tokens."] if report.num_cut and len(queries) == 1 else []
+        cut = [f"Cut to {encoded.report.max_length:,} tokens."]
         return [
             TextWritten(
                 written=texts[row],
                 is_whole=is_whole[row],
-                unknown_context=self.processor.unknown_values(records[row]),
-                notes=[*(notes.of(row) if reads_context else [UNUSED_CONTEXT] * bool(records[row])), *cut],
+                unknown_context=self.processor.unknown_values(request.context),
+                notes=[
+                    *(notes.of(row) if reads_context else [UNUSED_CONTEXT] * bool(request.context)),
+                    *cut * bool(encoded.is_cut[row]),
+                ],
             )
-            for row in range(len(queries))
+            for row, request in enumerate(requests)
         ]
 
-    def _encoded(
-        self, table: pa.Table, context: EncodedContext | None, *, text: str
-    ) -> tuple[SequenceDataset, TextReport]:
+    def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str) -> EncodedTexts:
         """The texts of a table, each with the context of its row."""
         encoded = encode_texts(table, self._tokens, text=text)
         tensors = context.tensors if context is not None and self.model.config.reads_context else {}
-        return encoded.dataset.with_context(tensors), replace(encoded.report, **about_context(context, self.model))
+        report = replace(encoded.report, **about_context(context, self.model))
+        return replace(encoded, dataset=encoded.dataset.with_context(tensors), report=report)
 
     @torch.no_grad()
     def _written(
         self, dataset: SequenceDataset, *, batch_size: int, progress: Callable[[int, int], None] | None = None
     ) -> tuple[list[str], list[bool]]:
         tokenizer: Any = self.processor.tokenizer
-        end, order = tokenizer.sep_token_id, dataset.by_length()
+        end, num_done = tokenizer.sep_token_id, 0
         texts, is_whole = [""] * len(dataset), [False] * len(dataset)
-        for start in range(0, len(order), batch_size):
-            numbers = order[start : start + batch_size]
+        for rows in rows_of_like_length(np.diff(dataset.offsets.numpy()), batch_size):
+            numbers = torch.from_numpy(rows)
             given = to_device(dataset.__getitems__(numbers).inputs(), self.model.device)
             given.pop("token_type_ids", None)
             limits = {"max_new_tokens": self.max_new_tokens, "num_beams": self.num_beams}
@@ -239,8 +241,9 @@ class TextToTextPipeline:
             ended = np.asarray((found == end).any(dim=1).cpu()).tolist()
             for number, one, whole in zip(numbers.tolist(), written, ended, strict=True):
                 texts[number], is_whole[number] = one, whole
+            num_done += len(numbers)
             if progress is not None:
-                progress(min(start + batch_size, len(order)), len(order))
+                progress(num_done, len(dataset))
         return texts, is_whole
 
 
@@ -256,11 +259,3 @@ def written_ids(model: Any, tokenizer: Any, inputs: Mapping[str, Any], **limits:
     beyond = [*range(len(tokenizer), model.config.vocab_size)]
     ends = {"eos_token_id": tokenizer.sep_token_id, "pad_token_id": tokenizer.pad_token_id}
     return model.generate(**inputs, **ends, **limits, suppress_tokens=beyond or None)[:, 1:]
-
-
-def _check_source(query: Mapping[str, Any], row: int) -> None:
-    check_query(query, row=row, known=KEYS, fix=QUERY)
-    value = query.get("text")
-    if not isinstance(value, str) or not value.strip():
-        raise QueryError(f"{value!r:.80} is no text", location=(row, "text"), value=value, fix=QUERY)
-    checked_text(value, row=row, column="text")

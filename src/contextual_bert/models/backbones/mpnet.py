@@ -84,7 +84,7 @@ class MPNetBlocks(BertBlocks):
         inputs = super().layer_inputs(config, hidden, real, position_ids)
         mask = inputs[0].mask
         if mask is None:
-            bias = bias.expand(len(hidden), -1, -1, -1)
+            bias = bias.expand(hidden.shape[0], -1, -1, -1)
         elif mask.dtype == torch.bool:
             bias = bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
         else:

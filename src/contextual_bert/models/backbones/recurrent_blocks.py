@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from transformers import Cache
+from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.bert.modeling_bert import BertPooler
 
@@ -108,7 +109,7 @@ class RecurrentLayer(PrenormLayer, GradientCheckpointingLayer):
         self.recurrence_norm, self.feed_forward_norm = nn.LayerNorm(size, eps=eps), nn.LayerNorm(size, eps=eps)
         self.mlp = nn.Sequential(
             nn.Linear(size, config.intermediate_size),
-            nn.GELU(),
+            ACT2FN[config.hidden_act],
             nn.Linear(config.intermediate_size, size),
             nn.Dropout(config.hidden_dropout_prob),
         )

@@ -16,6 +16,7 @@ from contextual_bert.runs.tasks.bidirectional_text import BidirectionalTextTask
 from contextual_bert.runs.tasks.causal_text import CausalTextTask
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.runs.tasks.masked_text import MaskedTextTask
+from contextual_bert.runs.tasks.multi_label import MultiLabelTask
 from contextual_bert.runs.tasks.next_sentence import NextSentenceTask
 from contextual_bert.runs.tasks.question_answering import QuestionAnsweringTask
 from contextual_bert.runs.tasks.set_completion import SetCompletionTask
@@ -31,6 +32,7 @@ __all__ = ["TASKS", "Task", "prepare", "register_task"]
 TASKS: dict[str, type[Task]] = {
     "set_completion": SetCompletionTask,
     "classification": ClassificationTask,
+    "multi_label": MultiLabelTask,
     "tagging": TaggingTask,
     "question_answering": QuestionAnsweringTask,
     "masked_text": MaskedTextTask,
@@ -127,7 +129,8 @@ def _prepared(task: type[Task], recipe: Recipe, rows: RunTable, known: Contextua
     processor: ContextualBertProcessor = own["processor"]
     first_rows = rows.groups.first_rows if rows.groups is not None else None
     outside = outside_lines_of(everywhere, processor, first_rows=first_rows)
-    kind = "tagging" if isinstance(examples, TextTable) and examples.has_tags else recipe.task.kind
+    has_tags = recipe.task.tag_columns is not None and isinstance(examples, TextTable) and examples.has_tags
+    kind = "tagging" if has_tags else recipe.task.kind
     resolved = recipe.on_data(schema=schema.to_dict() if schema is not None else None, task=recipe.task.as_kind(kind))
     return TASKS[resolved.task.kind](
         recipe=resolved,

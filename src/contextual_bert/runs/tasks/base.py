@@ -119,7 +119,7 @@ class Task(PreparedData, ABC):
         return None
 
     @abstractmethod
-    def build_model(self, recipe: Recipe) -> nn.Module:
+    def build_model(self, recipe: Recipe, *, is_quiet: bool = False) -> nn.Module:
         """Build the model of a recipe, from a seeded start.
 
         Raises:

@@ -18,7 +18,7 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, Split, TextTable
 from contextual_bert.data.marked_windows import in_marked_windows
 from contextual_bert.data.ragged import offsets_of
-from contextual_bert.errors import NAME, DataError, Message
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores
 from contextual_bert.inference import EncodedTexts
 from contextual_bert.inference.texts.encode_texts import encoded_layout
@@ -33,6 +33,7 @@ from contextual_bert.models import IGNORED_LABEL, ContextFeatureExtractor, Conte
 from contextual_bert.models.bidirectional_lm import BidirectionalLM, BidirectionalLMConfig
 from contextual_bert.models.word_characters import RESERVED_WORDS, most_frequent_words, numbers_of_words
 from contextual_bert.nouns import counted
+from contextual_bert.places import SettingPlace
 from contextual_bert.runs.model_factory import model_settings_in_words
 from contextual_bert.runs.run_schema import customers_in
 from contextual_bert.runs.tasks.causal_text import CausalTextTask
@@ -88,7 +89,7 @@ class BidirectionalTextTask(CausalTextTask):
         return ContextualBertProcessor(
             extractor,
             word_tokenizer(words, max_length=task.max_length or LONGEST_WINDOW, roles=_ROLES, is_cased=True),
-            max_characters=_config(recipe, vocabulary).max_characters,
+            max_characters=config_of_words(recipe, vocabulary).max_characters,
         )
 
     @cached_property
@@ -136,11 +137,11 @@ class BidirectionalTextTask(CausalTextTask):
     def check_model(self, model: Any, directory: Any) -> None:
         """Pass: whatever words a table has, a finished run reads them."""
 
-    def build_model(self, recipe: Recipe) -> nn.Module:
+    def build_model(self, recipe: Recipe, *, is_quiet: bool = False) -> nn.Module:
         """Build the language models, all of whose weights are new."""
         self.check(recipe)
         with model_settings_in_words(recipe):
-            return BidirectionalLM(_config(recipe, self.vocabulary))
+            return BidirectionalLM(config_of_words(recipe, self.vocabulary))
 
     def trainer_of(
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
@@ -170,9 +171,18 @@ class BidirectionalTextTask(CausalTextTask):
         return {"direction": np.array(DIRECTIONS)[scored.position % 2]}
 
 
-def _config(recipe: Recipe, vocabulary: Sequence[str]) -> BidirectionalLMConfig:
-    with model_settings_in_words(recipe):
-        return BidirectionalLMConfig(vocabulary, pad_token_id=RESERVED_WORDS.index(_END), **recipe.model)
+def config_of_words(recipe: Recipe, vocabulary: Sequence[str]) -> BidirectionalLMConfig:
+    """Return the config of a language model that predicts these words.
+
+    Raises:
+        ConfigurationError: a size that cannot be.
+    """
+    try:
+        with model_settings_in_words(recipe):
+            return BidirectionalLMConfig(vocabulary, pad_token_id=RESERVED_WORDS.index(_END), **recipe.model)
+    except ConfigurationError as error:
+        own = [name for name in recipe.model if error.place == SettingPlace(name)]  # "dropout" is one of LoRA, too
+        raise error.at(SettingPlace(own[0], of="model")) if own else error from error.__cause__
 
 
 def _words_of(column: pa.ChunkedArray, name: str) -> list[list[str]]:

@@ -54,8 +54,7 @@ class ClassificationTask(LabelModelTask):
         if self.goes_on:
             own = ContextualBertConfig.from_pretrained(checkpoint)
             return own.segment_length or min(SEGMENT_LENGTH, own.max_position_embeddings)
-        config = found_config(checkpoint, {})
-        return min(SEGMENT_LENGTH, backbone_of(config, checkpoint).config_fields(config)["max_position_embeddings"])
+        return usual_segment_length(checkpoint)
 
     def head_lines(self, *, reads_pooler: bool = False) -> list[str]:
         """Return a sentence on each weight of the head that starts at random, the pooler's too where it is read."""
@@ -74,10 +73,16 @@ class ClassificationTask(LabelModelTask):
     def start_head(self, model: Any) -> None:
         """Start a new head at the label shares of the training part, unless it is to stay as it was drawn."""
         if model.has_new_head and cast(Classification, self.recipe.task).label_start == "shares":
-            model.start_at_shares(self.label_counts)
+            model.start_at_shares(self.label_counts, num_texts=self.num_labelled_texts)
 
     def label_fields(self) -> dict[str, Any]:
         """Return the fields of the config that name the labels, and say whether they are grades."""
         is_ordinal = self.recipe.text_task.is_ordinal
         kind = None if is_ordinal else "single_label_classification"
         return {**super().label_fields(), "is_ordinal": is_ordinal, "problem_type": kind}
+
+
+def usual_segment_length(checkpoint: str) -> int:
+    """Return the tokens of a segment of long texts, where nobody says more: as many as the positions allow, or 200."""
+    config = found_config(checkpoint, {})
+    return min(SEGMENT_LENGTH, backbone_of(config, checkpoint).config_fields(config)["max_position_embeddings"])

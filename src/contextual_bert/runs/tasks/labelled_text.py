@@ -55,8 +55,12 @@ class LabelModelTask(CountedTask, TextModelTask):
 
     def drift_lines(self, part: str) -> list[str]:
         """Return a sentence on the labels whose share differs most between training and a part."""
-        counts = (counts_of(self.texts[each].dataset.labels, len(self.labels)) for each in ("train", part))
+        counts = (self.counts_in(each) for each in ("train", part))
         return drift_line(self.labels.__getitem__, *counts, part=part, what="labels")
+
+    def counts_in(self, part: str) -> NDArray[np.int64]:
+        """Return how often each label occurs in a part, (labels,)."""
+        return counts_of(self.texts[part].dataset.labels, len(self.labels))
 
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Rank the label of each text, or word."""

@@ -24,12 +24,12 @@ from contextual_bert.inference import EncodedTexts, encode_texts, placed
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.texts.sentence_scoring import score_pairs
 from contextual_bert.models.checkpoint_files import weight_shapes
-from contextual_bert.models.tokenization import num_separators
+from contextual_bert.models.token_marks import num_separators
 from contextual_bert.nouns import agreeing, counted
+from contextual_bert.runs.sentence_trainer import SentenceObjective, SentenceTrainer
 from contextual_bert.runs.tasks.masked_text import MaskedTextTask
 from contextual_bert.runs.text_starts import head_lines
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
-from contextual_bert.training.objectives import MaskedObjective
 from contextual_bert.training.recipe import Recipe
 
 _UNLIMITED = 10**9
@@ -168,14 +168,15 @@ class NextSentenceTask(MaskedTextTask):
     def trainer_of(
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
     ) -> ContextualBertTrainer:
-        """Return a trainer that hides tokens of pairs and draws these anew; the epoch is chosen by hidden tokens."""
+        """Return a trainer that hides tokens of pairs and draws these anew; both objectives are evaluated."""
         training, validation = settings["train_dataset"], settings["eval_dataset"]
-        changed: dict[str, Any] = {"train_dataset": self.pairs_of(training, "train", seed=recipe.seed)}
+        changed: dict[str, Any] = {"train_dataset": self.pairs_of(training, "train", seed=recipe.seed), "decided": None}
         if validation is not None:
             special_ids, numbered = self._tokenizer.all_special_ids, with_pair_numbers(validation)
             changed["eval_dataset"] = EveryPosition(numbered, leave_out=special_ids, most=self._task.most_scored)
-        objective = MaskedObjective(arguments, self._tokenizer, self._collator(recipe))
-        return ContextualBertTrainer(model, arguments, objective=objective, **{**settings, **changed})
+            changed["decided"] = self.pairs_of(validation, "validation", seed=0)
+        objective = SentenceObjective(arguments, self._tokenizer, self._collator(recipe))
+        return SentenceTrainer(model, arguments, objective=objective, **{**settings, **changed})
 
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> Scores:
         """Hide each token once, or a sample of them, and decide which second sentences follow."""

@@ -248,9 +248,9 @@ class SetCompletionTask(CountedTask):
         """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
         check_possible(recipe, self)
 
-    def build_model(self, recipe: Recipe) -> nn.Module:
+    def build_model(self, recipe: Recipe, *, is_quiet: bool = False) -> nn.Module:
         """Build a new model, that of ``init_from``, or a baseline."""
-        return build_model(recipe, self)
+        return build_model(recipe, self, is_quiet=is_quiet)
 
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
         """Return the model; values of items' features that no learned item has are then the mean of their feature."""

@@ -131,15 +131,23 @@ class TextModelTask(TextData, Task):
         for name in (task.text, task.second):
             if name is not None and not is_list(table.schema.field(name).type):
                 text_column(table.column(name), name)
-        if task.label is None:
-            return
-        kind = table.schema.field(task.label).type
+        if task.label is not None:
+            cls.check_labels(recipe, examples)
+
+    @classmethod
+    def check_labels(cls, recipe: Recipe, examples: TextTable) -> None:
+        """Raise DataError where the column of labels is of another type."""
+        task, table, file = recipe.text_task, examples.table, recipe.data
+        kind = table.schema.field(str(task.label)).type
         if is_list(kind) and not is_list(table.schema.field(task.text).type):
             raise DataError(
                 f"the column is of type {kind}",
                 file=file,
                 column=task.label,
-                fix="Tags need a text column of lists of words; several labels a text are learned in Python.",
+                fix=Message(
+                    "Tags need a text column of lists of words; several labels a text need {is_multi_label}.",
+                    is_multi_label=True,
+                ),
             )
         if task.kind == "tagging" and not examples.has_tags:
             raise DataError(
@@ -234,7 +242,7 @@ class TextModelTask(TextData, Task):
     def check_model(self, model: Any, directory: Path) -> None:
         """Raise an error where the labels are of another kind than the run's, or the context in words does not fit."""
         label, kind = self.recipe.text_task.label, self.recipe.task.kind
-        if label is not None and self.examples.has_tags != (kind == "tagging"):
+        if label is not None and self.examples.has_tags != (kind in ("tagging", "multi_label")):
             found = "tags of words" if self.examples.has_tags else "labels of texts"
             raise DataError(
                 f"these are {found}, and {directory} learned {self.recipe.task.noun}",
@@ -352,7 +360,7 @@ class TextModelTask(TextData, Task):
         """Return why a logistic regression cannot be fitted; None where it can, and of any other row."""
         return unfit(self, recipe.conditioning) if recipe.conditioning in LOGISTIC else None
 
-    def build_model(self, recipe: Recipe) -> nn.Module:
+    def build_model(self, recipe: Recipe, *, is_quiet: bool = False) -> nn.Module:
         """Build the model of a recipe, from its checkpoint, or a baseline.
 
         Raises:
@@ -422,7 +430,7 @@ class TextModelTask(TextData, Task):
                 fix=joined(
                     f"{task.checkpoint or 'The model'} reads at most {num_positions} tokens of a text. Give no more "
                     "than that; longer texts are cut and counted",
-                    in_segments if task.kind == "classification" and task.pair is None else "",
+                    in_segments if task.kind in ("classification", "multi_label") and task.pair is None else "",
                     ".",
                 ),
             )

@@ -1,0 +1,52 @@
+"""Answers to queries about texts as plain records that become JSON.
+
+Pipelines of trained models and of exports give the same records, and a server describes them.
+"""
+
+from typing_extensions import TypedDict
+
+
+class TextAnswer(TypedDict):
+    """Answer to a text query: label or tags, with probabilities.
+
+    ``label``: the likeliest label, all labels above one half where a text may have several, the number of a regression,
+    or for words a tag each (None behind the longest text that the model reads); ``probabilities``: of the labels, for
+    words of the tag that each got; ``unknown_context``: values that the model never saw; ``notes``: what the reader
+    should know.
+    """
+
+    label: str | float | list[str] | list[str | None]
+    probabilities: dict[str, float] | list[float | None]
+    unknown_context: dict[str, list[str]]
+    notes: list[str]
+
+
+class TextSpan(TypedDict):
+    """Answer to a question: a piece of the text with its place and probability.
+
+    ``answer``: a piece of the text, which is ``text[start:end]``; ``probability``: that it begins and ends there, in
+    the window that holds it; ``no_answer_probability``: that the text has no answer, in the window where that is least
+    likely, for models that have learned of such questions; ``unknown_context``: values that the model never saw;
+    ``notes``: what the reader should know.
+    """
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+    no_answer_probability: float
+    unknown_context: dict[str, list[str]]
+    notes: list[str]
+
+
+class TextWritten(TypedDict):
+    """Text that was written for another.
+
+    ``written``: the text; ``is_whole``: whether the model ended it, and not the limit of tokens; ``unknown_context``:
+    values that the model never saw; ``notes``: what the reader should know.
+    """
+
+    written: str
+    is_whole: bool
+    unknown_context: dict[str, list[str]]
+    notes: list[str]
