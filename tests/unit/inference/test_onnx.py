@@ -286,6 +286,13 @@ def test_int8_gives_as_few_items_as_it_scores_again_the_probabilities_of_the_run
         assert num_permitted > 10 or sum(probabilities) == pytest.approx(1, abs=1e-5)
 
 
+def test_no_path_of_this_machine_is_in_an_export(exported: tuple[CompletionPipeline, Path]) -> None:
+    places = (Path(torch.__file__).parents[1], Path(__file__).parents[3])  # of packages, of this code
+    for file in exported[1].iterdir():
+        content = file.read_bytes()
+        assert not [place for place in places if bytes(place) in content], file.name
+
+
 def test_the_folder_says_what_it_holds(exported: tuple[CompletionPipeline, Path]) -> None:
     _, folder = exported
     record = json.loads((folder / "export.json").read_text("utf-8"))

@@ -194,6 +194,13 @@ def test_the_end_of_a_long_text_is_read_where_it_is_asked(labels: tuple[TextPipe
     check_alike(fast({"text": LONG}), eager({"text": LONG}))
 
 
+def test_no_path_of_this_machine_is_in_an_export(labels: tuple[TextPipeline, Path]) -> None:
+    places = (Path(torch.__file__).parents[1], Path(__file__).parents[3])  # of packages, of this code
+    for file in labels[1].iterdir():
+        content = file.read_bytes()
+        assert not [place for place in places if bytes(place) in content], file.name
+
+
 def test_the_folder_says_what_it_holds(labels: tuple[TextPipeline, Path]) -> None:
     record = json.loads((labels[1] / "export.json").read_text("utf-8"))
     assert (record["kind"], record["conditioning"], record["opset"]) == ("classification", "global_state", 23)

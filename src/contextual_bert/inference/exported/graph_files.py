@@ -19,6 +19,7 @@ from contextual_bert.inference.exported.onnx_model import CONTEXT_FILE, numbered
 from contextual_bert.models import ContextualBertPreTrainedModel
 
 OPSET = 23  # the first with attention as one node
+STACK_TRACE = "pkg.torch.onnx.stack_trace"  # the exporter's note on a node: files and lines
 
 
 def random_context(
@@ -88,7 +89,19 @@ def write_graph(
             dynamic_shapes=dict(shapes),
             verbose=False,
         )
+        _forget_sources(program.model)
         program.save(path)
+
+
+def _forget_sources(model: Any) -> None:
+    """Remove what the exporter notes of the lines that made a node: paths of this machine are nobody else's.
+
+    Args:
+        model: of onnx_ir; changed in place.
+    """
+    for graph in (model.graph, *model.functions.values()):
+        for node in graph.all_nodes():
+            node.metadata_props.pop(STACK_TRACE, None)
 
 
 @contextmanager
