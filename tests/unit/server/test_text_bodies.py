@@ -62,5 +62,5 @@ def test_the_document_follows_the_version(tools: Any) -> None:
 
 
 def test_a_request_may_have_a_whole_text() -> None:
-    with pytest.raises(ConfigurationError, match="max_all_characters=100 is less than one text may have: 200 characters"):
+    with pytest.raises(ConfigurationError, match="max_all_characters=100 is less than one text may have: 200 char"):
         ServerSettings(max_text_characters=200, max_all_characters=100)
