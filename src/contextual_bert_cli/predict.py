@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings
     from contextual_bert.inference import TextAnswer, TextSpan
     from contextual_bert.inference.texts.base_question_answering import BaseQuestionAnsweringPipeline
-    from contextual_bert.inference.texts.text_answers import TextWritten
+    from contextual_bert.inference.texts.text_answers import TextNumber, TextWritten
 
 # Key of a query about a text -> the option that gives it.
 QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
@@ -270,7 +270,7 @@ def command(
         )
         return
     with working("predicting"), at_options(QUERY_OPTIONS):
-        answer = cast("TextAnswer", pipeline(query))
+        answer = cast("TextAnswer | TextNumber", pipeline(query))
     if output_format == "json":
         show_json(answer, indent=1)
     else:
@@ -369,7 +369,7 @@ def check_output(output: Path, schema: "Schema") -> None:
         raise error.moved(file=f"--output {output}") from error
 
 
-def show_text_answer(answer: "TextAnswer", text: str) -> None:
+def show_text_answer(answer: "TextAnswer | TextNumber", text: str) -> None:
     """A table of labels, or of words, then in words what the model did not know or read."""
     from contextual_bert.evaluation.tables import Table, render_rich
 
@@ -388,9 +388,10 @@ def show_text_answer(answer: "TextAnswer", text: str) -> None:
         title += f": {', '.join(map(str, label)) or 'no label' if isinstance(label, list) else label}"
     else:
         heading, num_label_columns = ("number",), 0
-        rows = tuple(
-            (f"{number:.6g}",) for number in cast("list[float]", label if isinstance(label, list) else [label])
-        )
+        numbers = [[number] for number in cast("list[float]", label if isinstance(label, list) else [label])]
+        if "interval" in answer:
+            heading, numbers = ("number", "90% from", "to"), [[*numbers[0], *answer["interval"]]]
+        rows = tuple(tuple(f"{number:.6g}" for number in row) for row in numbers)
     show(render_rich(title, [Table("", heading, rows, num_label_columns=num_label_columns)], ()))
     remark_unknown(answer["unknown_context"])
     remark(*answer["notes"])

@@ -90,6 +90,10 @@ READS_ELMO = tuple(
 FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *HISTORY_BASELINES, *LOGISTIC, "hmm")
 
 
+# What is learned of whole texts, as ``kind`` of a task says it: a label, several, a number.
+WHOLE_TEXTS = ("classification", "multi_label", "regression")
+
+
 def baselines_of(head: str) -> list[str]:
     """The baselines that can learn what a head learns.
 
@@ -100,6 +104,7 @@ def baselines_of(head: str) -> list[str]:
     of_texts = [each for each in TEXT_BASELINES if each not in CHAINS]
     of_heads = {
         "classification": of_texts,
+        "regression": of_texts,
         "multi_label": [each for each in of_texts if each not in ONE_LABEL],
         "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT],
     }

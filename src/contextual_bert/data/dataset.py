@@ -208,9 +208,19 @@ class SequenceDataset(Dataset[dict[str, Any]]):
 
     def with_context(self, context: Mapping[str, Tensor]) -> "SequenceDataset":
         """Return the same sequences for other people; this data set stays as it is."""
-        parts = self.parts()
-        parts["context"] = context
-        return SequenceDataset(**parts).with_phrases(self.goes_on_phrase).with_spelling(self.spelt)
+        return self._with(context=context)
+
+    def with_labels(self, labels: Tensor) -> "SequenceDataset":
+        """Return the same sequences with other labels, a row each; this data set stays as it is.
+
+        Args:
+            labels: (sequences, ...).
+        """
+        return self._with(labels=labels)
+
+    def _with(self, **changed: Any) -> "SequenceDataset":
+        changed = self.parts() | changed
+        return SequenceDataset(**changed).with_phrases(self.goes_on_phrase).with_spelling(self.spelt)
 
     def with_phrases(self, goes_on_phrase: Tensor | None) -> Self:
         """Return the same texts with phrases, which ``TextMaskingCollator`` masks as a whole; this one stays as it is.

@@ -28,6 +28,7 @@ from .metrics import (
     ANSWER_METRICS,
     LABEL_METRICS,
     MULTI_LABEL_METRICS,
+    NUMBER_METRICS,
     RANK_METRICS,
     SET_METRICS,
     TEXT_METRICS,
@@ -36,6 +37,7 @@ from .metrics import (
     metric_of,
 )
 from .multi_label_predictions import MultiLabelPredictions
+from .number_predictions import NumberPredictions
 from .paired_runs import PairedRuns
 from .plots import plot_comparison, plot_importance, plot_recall, plot_reliability, plot_segments
 from .report import EvaluationSettings, Report, evaluate_scores
@@ -58,6 +60,7 @@ __all__ = [
     "ANSWER_METRICS",
     "LABEL_METRICS",
     "MULTI_LABEL_METRICS",
+    "NUMBER_METRICS",
     "RANK_METRICS",
     "SET_METRICS",
     "TEXT_METRICS",
@@ -83,6 +86,7 @@ __all__ = [
     "LearningPoint",
     "Metric",
     "MultiLabelPredictions",
+    "NumberPredictions",
     "PairedRuns",
     "Predictions",
     "Provenance",

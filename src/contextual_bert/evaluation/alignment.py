@@ -18,6 +18,7 @@ from contextual_bert.evaluation.label_predictions import LabelPredictions
 from contextual_bert.evaluation.measures import check_clusters
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
+from contextual_bert.evaluation.number_predictions import NumberPredictions
 from contextual_bert.evaluation.scores import Predictions, Scores
 from contextual_bert.evaluation.sentence_predictions import SentencePredictions
 from contextual_bert.evaluation.set_predictions import SetPredictions
@@ -134,6 +135,9 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
     if isinstance(own, SentencePredictions) or isinstance(others, SentencePredictions):
         _check_pairs(run, own, first, others)
         return
+    if isinstance(own, NumberPredictions) or isinstance(others, NumberPredictions):
+        _check_numbers(run, own, first, others)
+        return
     if own.names != others.names:
         raise DataError(f"{place(run)} has the labels {own.names}, {place(first)} {others.names}", fix=_SAME_ROWS)
     if _are_grades(own) != _are_grades(others):
@@ -153,6 +157,20 @@ def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Pr
         where = f"example {own.example_id[row]}"
         where += f", position {own.position[row]}" if isinstance(own, LabelPredictions) else ""
         raise DataError(f"in {place(run)} {here!r} is true for {where}, in {place(first)} {there!r}", fix=_SAME_ROWS)
+
+
+def _check_numbers(run: Run, own: Predictions, first: Run, others: Predictions) -> None:
+    """Raise DataError unless the true numbers of two runs are the same."""
+    if not isinstance(own, NumberPredictions) or not isinstance(others, NumberPredictions):
+        return
+    is_same = own.true == others.true
+    if not is_same.all():
+        row = int(is_same.argmin())
+        raise DataError(
+            f"in {place(run)} the number {own.true[row]} is true for example {own.example_id[row]}, in {place(first)} "
+            f"{others.true[row]}",
+            fix=_SAME_ROWS,
+        )
 
 
 def _check_pairs(run: Run, own: Predictions, first: Run, others: Predictions) -> None:

@@ -27,6 +27,8 @@ EXACT_LABELS = "exact_labels_percent"
 LABEL_RANKING = "label_ranking_precision_percent"
 MEAN_ABSOLUTE_ERROR = "mean_absolute_error"
 ROOT_MEAN_SQUARED_ERROR = "root_mean_squared_error"
+INTERVAL_COVERAGE = "interval_coverage_percent"
+INTERVAL_WIDTH = "interval_width"
 ENTITY_PRECISION = "entity_precision_percent"
 ENTITY_RECALL = "entity_recall_percent"
 ENTITY_F1 = "entity_f1_percent"
@@ -38,7 +40,7 @@ ANSWER_F1 = "answer_f1_percent"
 _OF_WHICH = {"set": "", "repeated": " of repeated items", "new": " of new items"}
 _OF_SETS = {"recall": "recall", "ndcg": "NDCG", "hit_rate": "PHR", "map": "MAP"}
 # The first of these that a task has is what its rows are judged by.
-MAIN_METRICS = (ENTITY_F1, ANSWER_F1, MICRO_F1, ACCURACY, CROSS_ENTROPY)
+MAIN_METRICS = (ENTITY_F1, ANSWER_F1, MICRO_F1, ACCURACY, ROOT_MEAN_SQUARED_ERROR, CROSS_ENTROPY)
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,12 @@ class Metric:
 
 
 _OF_GRADES = (
-    "MAE and RMSE: of the labels' numbers, or of their places in the order where labels are words. Over all rows at "
+    "MAE and RMSE: of the numbers, or of the places of labels in their order where these are words. Over all rows at "
     "once, lower is better."
+)
+_OF_INTERVALS = (
+    "Interval coverage: percent of texts whose number lies between the ends of its interval, which is to be 90. Width: "
+    "mean distance of the ends; of two that cover as much the narrower tells more."
 )
 _OF_ENTITIES = "An entity counts where its type and both ends are right, over all types, read as seqeval does."
 _OF_ANSWERS = (
@@ -159,6 +165,8 @@ _METRICS = {
         ),
         Metric(MEAN_ABSOLUTE_ERROR, "MAE", "", 4, False, _OF_GRADES),
         Metric(ROOT_MEAN_SQUARED_ERROR, "RMSE", "", 4, False, _OF_GRADES),
+        Metric(INTERVAL_COVERAGE, "interval coverage", "%", 2, True, _OF_INTERVALS),
+        Metric(INTERVAL_WIDTH, "interval width", "", 4, False, _OF_INTERVALS),
         Metric(ENTITY_PRECISION, "entity precision", "%", 2, True, _OF_ENTITIES),
         Metric(ENTITY_RECALL, "entity recall", "%", 2, True, _OF_ENTITIES),
         Metric(ENTITY_F1, "entity F1", "%", 2, True, _OF_ENTITIES),
@@ -197,11 +205,16 @@ LABEL_METRICS = (
     ENTITY_RECALL,
     ENTITY_F1,
 )
+NUMBER_METRICS = (MEAN_ABSOLUTE_ERROR, ROOT_MEAN_SQUARED_ERROR, INTERVAL_COVERAGE, INTERVAL_WIDTH)
 MULTI_LABEL_METRICS = (MICRO_F1, MACRO_F1, EXACT_LABELS, LABEL_RANKING)
 ANSWER_METRICS = (EXACT_MATCH, ANSWER_F1)
 TEXT_METRICS = (EXACT_TEXT,)
 SET_METRICS = tuple(f"set_{name}_at_{k}_percent" for k in SET_KS for name in _OF_SETS)
-PREDICTION_METRICS = (*dict.fromkeys((*LABEL_METRICS, *MULTI_LABEL_METRICS)), *ANSWER_METRICS, *TEXT_METRICS)
+PREDICTION_METRICS = (
+    *dict.fromkeys((*LABEL_METRICS, *MULTI_LABEL_METRICS, *NUMBER_METRICS)),
+    *ANSWER_METRICS,
+    *TEXT_METRICS,
+)
 _SHORT_NAMES = {
     "accuracy": ACCURACY,
     "answer_f1": ANSWER_F1,

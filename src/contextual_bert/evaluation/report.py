@@ -46,6 +46,7 @@ from contextual_bert.evaluation.metrics import (
 )
 from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.new_items import NewItemCalibration
+from contextual_bert.evaluation.number_predictions import NumberPredictions
 from contextual_bert.evaluation.scores import Scores, recall_curve
 from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_by_value, worst_segment
 from contextual_bert.evaluation.sentence_predictions import SentencePredictions
@@ -73,6 +74,8 @@ OF_DECISIONS: Mapping[str, Any] = {
     "set_name": "text",
     "choice_name": "decision",
 }
+# Of numbers the bin is ranked that holds the true one.
+OF_NUMBERS: Mapping[str, Any] = {"ks": (1,), "row_name": "number", "set_name": "text", "choice_name": "bin"}
 
 
 @dataclass(frozen=True)
@@ -344,6 +347,8 @@ def default_settings(scores: Scores) -> EvaluationSettings:
         return EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
     if isinstance(predictions, MultiLabelPredictions):
         return EvaluationSettings(**OF_DECISIONS)
+    if isinstance(predictions, NumberPredictions):
+        return EvaluationSettings(**OF_NUMBERS)
     return EvaluationSettings(ks=(1,), row_name="answer end", set_name="question", choice_name="place")
 
 

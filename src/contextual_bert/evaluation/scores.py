@@ -9,7 +9,7 @@ and the full ranking.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from contextual_bert.evaluation.metrics import (
 )
 from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.number_columns import reject, set_columns
+from contextual_bert.evaluation.number_predictions import NumberPredictions
 from contextual_bert.evaluation.sentence_predictions import SentencePredictions
 from contextual_bert.evaluation.set_predictions import SetPredictions
 from contextual_bert.evaluation.text_predictions import TextPredictions
@@ -37,6 +38,7 @@ _ROUNDING = 1e-3
 Predictions = (
     LabelPredictions
     | MultiLabelPredictions
+    | NumberPredictions
     | AnswerPredictions
     | SetPredictions
     | TextPredictions
@@ -183,27 +185,11 @@ class Scores:
 
 
 def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
-    labels = [part for part in parts if isinstance(part, LabelPredictions)]
-    several = [part for part in parts if isinstance(part, MultiLabelPredictions)]
-    answers = [part for part in parts if isinstance(part, AnswerPredictions)]
-    sets = [part for part in parts if isinstance(part, SetPredictions)]
-    texts = [part for part in parts if isinstance(part, TextPredictions)]
-    pairs = [part for part in parts if isinstance(part, SentencePredictions)]
-    if not labels and not several and not answers and not sets and not texts and not pairs:
-        return None
-    if len(labels) == len(parts):
-        return LabelPredictions.concatenate(labels)
-    if len(several) == len(parts):
-        return MultiLabelPredictions.concatenate(several)
-    if len(answers) == len(parts):
-        return AnswerPredictions.concatenate(answers)
-    if len(sets) == len(parts):
-        return SetPredictions.concatenate(sets)
-    if len(texts) == len(parts):
-        return TextPredictions.concatenate(texts)
-    if len(pairs) == len(parts):
-        return SentencePredictions.concatenate(pairs)
-    raise ConfigurationError("The parts have predictions of different kinds", fix="Concatenate scores of one kind.")
+    kinds = {type(part) for part in parts}
+    if len(kinds) > 1:
+        raise ConfigurationError("The parts have predictions of different kinds", fix="Concatenate scores of one kind.")
+    kind: Any = next(iter(kinds), type(None))
+    return None if kind is type(None) else kind.concatenate(parts)
 
 
 def expected_recall(scores: Scores, k: int) -> NDArray[np.float64]:

@@ -148,7 +148,7 @@ class InspectedLabel(InspectedText):
     keys = ("text", "pair")
 
     def shares(self, outputs: Any) -> dict[str, Tensor]:
-        return {"label": torch.from_numpy(self.labels.read(outputs.logits.float().cpu().numpy()))[0]}
+        return {"label": torch.from_numpy(self.labels.shares(outputs.logits.float().cpu().numpy()))[0]}
 
     def choice_name(self, choice: int) -> str:
         return self.labels.names[choice]

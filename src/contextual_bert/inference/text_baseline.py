@@ -73,6 +73,7 @@ class TextBaselineConfig:
         has_tags: whether each word gets a label.
         is_ordinal: whether the labels are grades of one scale, the lowest first.
         is_multi_label: whether a text may have several labels.
+        number_bins: where the labels are bins of numbers, as in ``ContextualBertConfig``.
         context_dropout, field_dropout, rarely_missing: as in ``ContextualBertConfig``.
         elmo: config of the language model whose vectors are read beside the embeddings of words; None: there are none.
 
@@ -87,6 +88,7 @@ class TextBaselineConfig:
     has_tags: bool = False
     is_ordinal: bool = False
     is_multi_label: bool = False
+    number_bins: list[list[float]] | None = None
     context_dropout: float = 0.0
     field_dropout: float = 0.0
     rarely_missing: tuple[str, ...] | None = None

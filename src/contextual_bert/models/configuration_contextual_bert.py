@@ -107,6 +107,8 @@ class ContextualBertConfig(BertConfig):
             it. What "gbce" learned ranks items, and its softmax is no probability of theirs.
         item_features: the layout of the items' features, as ``ItemLayout.to_dict`` gives it; None: items are numbers.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
+        number_bins: for sequence classification, where the labels are bins of numbers: the least, the largest and the
+            mean number of each, see ``NumberBins``.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
             the first position; "first", that position of the last block as it is, as in MA-BERT's paper; "mean", the
             mean of the last block over the text, as in sentence-transformers.
@@ -159,6 +161,7 @@ class ContextualBertConfig(BertConfig):
     has_pretrained_start: bool = False
     num_extra_layers: int = 0
     is_ordinal: bool = False
+    number_bins: list[list[float]] | None = None
     classifier_pooling: str = "cls"
     segment_length: int | None = None
     segment_overlap: int = 0

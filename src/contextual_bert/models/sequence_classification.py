@@ -72,8 +72,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             ``is_ordinal`` where the labels are grades 0, 1, 2, ... of one scale; ``classifier_pooling``.
 
     Raises:
-        ConfigurationError: ``is_ordinal`` with less than two labels or with a ``problem_type``; in segments anything
-            but ids of single texts, or hidden states that are asked for.
+        ConfigurationError: ``number_bins`` of other labels; ``is_ordinal`` with less than two labels or with a
+            ``problem_type``; in segments anything but ids of single texts, or hidden states that are asked for.
 
     Relation to its siblings:
         ``ContextualBertForTokenClassification`` labels every position. With ``conditioning='none'`` it is BERT's; the
@@ -97,7 +97,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
 
     head_keys = ("classifier.", "bert.pooler.", "segments.")
     head_parts = {"head": "bert.pooler"}  # noqa: RUF012
-    head_fields = ("is_ordinal", "classifier_pooling", *SEGMENT_FIELDS)
+    head_fields = ("is_ordinal", "number_bins", "classifier_pooling", *SEGMENT_FIELDS)
     is_causal = False
     auto_class = AutoModelForSequenceClassification
 
@@ -110,6 +110,13 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 "or more and no problem_type",
                 setting="is_ordinal",
                 value=True,
+            )
+        if config.number_bins is not None and len(config.number_bins) != num_labels:
+            raise ConfigurationError(
+                f"are not those of num_labels={num_labels}",
+                setting="number_bins",
+                value=config.number_bins,
+                fix="Give the least, the largest and the mean number of each label.",
             )
         pools_mean = config.classifier_pooling == "mean" and get_blocks(config.backbone).pools_mean
         has_pooler = config.classifier_pooling == "cls" or pools_mean

@@ -143,18 +143,16 @@ def _fault_of_fraction(
 
     A grade is one where most grades occur twice. Without an order it is a class where all are halves.
     """
-    is_grade = math.isfinite(float(fraction)) and (len(names) < 3 or 2 * len(names) <= num_values)
-    if is_grade and (is_ordinal or all((2 * float(str(each))).is_integer() for each in names)):
+    is_grade = math.isfinite(_number_of(fraction)) and (len(names) < 3 or 2 * len(names) <= num_values)
+    if is_grade and (is_ordinal or all((2 * _number_of(each)).is_integer() for each in names)):
         return None
     problem = f"the label {fraction} is no whole number and no half grade: these are numbers and no classes"
     fix: str = "Give whole numbers or names, such as bins of the numbers"
-    if is_ordinal and math.isfinite(float(fraction)):
+    if is_ordinal and math.isfinite(_number_of(fraction)):
         problem = f"{len(names):,} numbers, such as {fraction}, are no grades: hardly one occurs twice"
     elif is_grade:
         fix = Message(f"{fix}, or {{is_ordinal}} where they are grades of one scale", is_ordinal=NAME)
-    return problem, joined(
-        fix, "; numbers themselves are learned in Python alone, with encode_texts and transformers' Trainer."
-    )
+    return problem, joined(fix, Message("; or learn the numbers themselves: {is_regression}.", is_regression=True))
 
 
 def _row_of(label: object, values: pa.ChunkedArray) -> int:
@@ -165,14 +163,20 @@ def _row_of(label: object, values: pa.ChunkedArray) -> int:
 def _spelt_fraction(names: Sequence[object]) -> str | None:
     """The first number with a fraction where all labels are spelt numbers, and no two of them the same one.
 
-    Where "10.1" stands beside "10.10" they are codes.
+    Where "10.1" stands beside "10.10" they are codes. A comma is a decimal mark where no label has a point.
     """
-    if not all(isinstance(name, str) and re.fullmatch(FLOAT, name) for name in names):
+    has_comma = not any("." in str(name) for name in names)
+    spelt = [str(name).replace(",", ".", 1) if has_comma else str(name) for name in names]
+    if not all(isinstance(name, str) for name in names) or not all(re.fullmatch(FLOAT, each) for each in spelt):
         return None
-    numbers = [float(str(name)) for name in names]
+    numbers = [float(each) for each in spelt]
     if len(set(numbers)) < len(numbers):
         return None
     return next((str(name) for name, number in zip(names, numbers, strict=True) if not number.is_integer()), None)
+
+
+def _number_of(label: object) -> float:
+    return float(str(label).replace(",", "."))
 
 
 def label_warnings(table: pa.Table, names: Sequence[str], label: str, split: Split | None) -> list[str]:

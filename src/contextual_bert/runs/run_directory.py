@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -29,6 +30,7 @@ from contextual_bert.evaluation import (
     LearningCurve,
     LearningPoint,
     MultiLabelPredictions,
+    NumberPredictions,
     Predictions,
     Report,
     Run,
@@ -280,7 +282,7 @@ def load_scores(path: Path) -> tuple[Scores, np.ndarray | None]:
         return Scores(**arrays, predictions=_predictions(columns, said)), clusters
     except PermissionError as error:
         raise unreadable(path, error) from error
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, LookupError, RecursionError, StopIteration) as error:
         raise RunDirectoryError(
             f"holds no scores ({error})", fix="Train again with --overwrite.", place=PathPlace(path)
         ) from error
@@ -289,14 +291,12 @@ def load_scores(path: Path) -> tuple[Scores, np.ndarray | None]:
 def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Predictions | None:
     if not columns:
         return None
-    kinds = {"set_size": SetPredictions, "exact_text": TextPredictions, "num_pairs": SentencePredictions}
-    if (kind := next((kind for column, kind in kinds.items() if column in columns), None)) is not None:
-        return kind(**columns)
     if "probability" in columns:
         return MultiLabelPredictions(**columns, names=tuple(said["names"]))
-    if "names" not in said:
-        return AnswerPredictions(**columns)
-    return LabelPredictions(**columns, names=tuple(said["names"]), is_ordinal=bool(said["is_ordinal"]))
+    if "names" in said:
+        return LabelPredictions(**columns, names=tuple(said["names"]), is_ordinal=bool(said["is_ordinal"]))
+    kinds = (AnswerPredictions, NumberPredictions, SetPredictions, TextPredictions, SentencePredictions)
+    return next(kind for kind in kinds if columns.keys() <= {each.name for each in fields(kind)})(**columns)
 
 
 def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:

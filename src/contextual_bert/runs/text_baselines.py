@@ -25,13 +25,15 @@ from contextual_bert.baselines.names import (
     CONTEXT_AS_TEXT,
     FITTED_BASELINES,
     LOGISTIC,
+    WHOLE_TEXTS,
     baselines_of,
 )
 from contextual_bert.baselines.shares import PRIORS, UNSEEN_LABEL, best_prior
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.encoding import rarely_missing
+from contextual_bert.data.number_bins import numbers_to_learn
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
-from contextual_bert.evaluation import LabelPredictions, Scores
+from contextual_bert.evaluation import LabelPredictions, NumberPredictions, Scores
 from contextual_bert.inference.elmo import load_elmo
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
@@ -158,7 +160,7 @@ class LogisticBaseline(nn.Module):
         true, rows = np.asarray(labels), _rows(ready, part)
         place = np.zeros(len(rows), dtype=np.int64)
         ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
-        predictions = LabelPredictions(
+        predictions: Any = LabelPredictions(
             rows,
             place,
             predicted=shares.argmax(axis=1),
@@ -166,6 +168,9 @@ class LogisticBaseline(nn.Module):
             names=ready.labels,
             is_ordinal=ready.recipe.text_task.is_ordinal,
         )
+        if ready.bins is not None:
+            numbers = numbers_to_learn(ready.examples.table, str(ready.recipe.text_task.label))[rows]
+            predictions = NumberPredictions(rows, *ready.bins.read(np.exp(shares)).T, true=numbers)
         return Scores(rows, place, *(column.numpy() for column in ranks), predictions=predictions)
 
     def _mixed(self, log_probabilities: NDArray[np.float64], prior: float) -> NDArray[np.float64]:
@@ -268,7 +273,7 @@ def baseline_on_texts(recipe: Recipe, ready: TextData) -> LabelModel | LogisticB
     at_shares = getattr(ready.recipe.task, "label_start", "shares") == "shares"
     if isinstance(model, FastText) and isinstance(model.head.output, HierarchicalSoftmax):
         model.head.output.grow(ready.label_counts, at_shares=at_shares)
-    elif ready.head in ("classification", "multi_label") and at_shares and recipe.conditioning not in FITTED_BASELINES:
+    elif ready.head in WHOLE_TEXTS and at_shares and recipe.conditioning not in FITTED_BASELINES:
         start_at_shares(model.head.output, ready.label_counts, num_texts=ready.num_labelled_texts)
     return model
 
@@ -282,6 +287,7 @@ def config_of(recipe: Recipe, ready: TextData) -> TextBaselineConfig:
         layout=_layout_of(recipe, ready),
         has_tags=ready.head == "tagging",
         is_multi_label=ready.head == "multi_label",
+        number_bins=ready.bins.as_lists() if ready.bins is not None else None,
         is_ordinal=ready.recipe.text_task.is_ordinal,
         rarely_missing=tuple(rarely_missing(context)),
         elmo=ready.elmo_settings if reads_elmo(recipe) else None,

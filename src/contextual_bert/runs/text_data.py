@@ -14,6 +14,7 @@ from torch import Tensor
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, TextTable
 from contextual_bert.data.label_lists import with_label_marks
+from contextual_bert.data.number_bins import NumberBins, with_bin_names
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_texts, placed
@@ -34,10 +35,12 @@ class TextData(PreparedData):
         processor: the checkpoint's tokenizer, or one of the words of the training texts, and the schema.
         examples: all texts.
         labels: names of the labels in the order of their ids; none where there are none.
+        bins: of the numbers that are learned, whose names are the labels; None where labels are.
     """
 
     examples: TextTable
     labels: tuple[str, ...] = ()
+    bins: NumberBins | None = None
 
     @cached_property
     def texts(self) -> dict[str, EncodedTexts | EncodedQuestions]:
@@ -78,6 +81,8 @@ class TextData(PreparedData):
         task = self.recipe.text_task
         if self.has_several_labels:
             table = with_label_marks(table, label=str(task.label), names=self.labels)
+        elif self.bins is not None:
+            table = with_bin_names(table, label=str(task.label), bins=self.bins)
         return encode_texts(
             table,
             self.processor,

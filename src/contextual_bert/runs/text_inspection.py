@@ -18,6 +18,7 @@ from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data import Split
 from contextual_bert.data.answers import find_answers
 from contextual_bert.data.neighbour_sentences import neighbours_in
+from contextual_bert.data.number_bins import numbers_to_learn, spelt_number
 from contextual_bert.data.phrases import read_phrases
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import DataError, Message, in_message, joined
@@ -73,6 +74,8 @@ def look_at_texts(table: pa.Table, recipe: Recipe, split: Split | None, *, has_t
         looks.append(_answers(table, recipe, task))
     elif task.label_lists is not None:
         looks.append(_several_labels(table, recipe, task, split))
+    elif task.kind == "regression":
+        looks.append(_numbers(table, recipe, str(task.label)))
     elif task.phrase_column is not None:
         looks.append(_phrases(table, recipe, task.text, task.phrase_column))
     else:
@@ -229,6 +232,28 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)
     return Look(lines, [*faults, *label_warnings(table, names, name, split)])
+
+
+def _numbers(table: pa.Table, recipe: Recipe, name: str) -> Look:
+    """The numbers to learn: how far they spread, and what is wrong with them."""
+    column = table.column(name)
+    missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    faults = _counted(missing, "missing cell", f"in {name!r}", f"error: {{}}: {_STOP}")
+    rows = np.flatnonzero(~missing)
+    try:
+        numbers = numbers_to_learn(table.take(pa.array(rows)), name)
+    except DataError as error:
+        row = int(rows[error.row]) if error.row is not None else None
+        return Look([], [*faults, joined("error: ", in_message(error.moved(file=recipe.data, row=row)))])
+    if not len(numbers):
+        return Look([], faults)
+    least, low, middle, high, most = (spelt_number(float(each)) for each in np.quantile(numbers, np.arange(5) / 4))
+    distinct = len(np.unique(numbers))
+    lines = [
+        f"numbers in {name!r} of {least} to {most}, half of them of {low} to {high}, the middle one {middle}; "
+        f"{distinct:,} different ones"
+    ]
+    return Look(lines, faults)
 
 
 def _several_labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | None) -> Look:

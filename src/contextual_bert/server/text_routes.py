@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from contextual_bert.inference.texts.text_answers import TextAnswer, TextSpan, TextWritten
+from contextual_bert.inference.texts.text_answers import TextAnswer, TextNumber, TextSpan, TextWritten
 from contextual_bert.inference.texts.text_queries import TextGives, TextRequest
 from contextual_bert.server.batching import BatchedRequest, Batcher, answered
 from contextual_bert.server.protocol import AS_WRITTEN
@@ -18,7 +18,7 @@ from contextual_bert.server.state import Serving, Version
 PREDICT = "/v1/predict"
 # What a model reads at once is about so long; longer texts take their time to be tokenised, or have several windows.
 _CHARACTERS_OF_A_TEXT = 2_000
-_ANSWERS: dict[TextGives, Any] = {"answer": TextSpan, "text": TextWritten}
+_ANSWERS: dict[TextGives, Any] = {"answer": TextSpan, "text": TextWritten, "number": TextNumber}
 _SUMMARIES: dict[TextGives, str] = {
     "label": "Label one text, or many",
     "labels": "Give one text, or many, their labels",

@@ -5,7 +5,7 @@ The best epoch is chosen over all rows of the evaluated data: an objective gives
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from contextual_bert.data import (
     TextMaskingCollator,
     WholeSetCollator,
 )
+from contextual_bert.data.number_bins import NumberBins
 from contextual_bert.data.target_pairs import split_targets
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Scores, summarise
@@ -33,12 +34,14 @@ from contextual_bert.evaluation.metrics import (
     DEFAULT_KS,
     EXACT_TEXT,
     MULTI_LABEL_METRICS,
+    NUMBER_METRICS,
     SET_KS,
     SET_METRICS,
     TEXT_METRICS,
     exact_mean,
 )
 from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
+from contextual_bert.evaluation.number_predictions import NumberPredictions
 from contextual_bert.evaluation.set_predictions import UNKNOWN, SetPredictions
 from contextual_bert.evaluation.text_predictions import TextPredictions
 from contextual_bert.models import (
@@ -294,6 +297,48 @@ class MultiLabelObjective(LabelObjective):
         columns: Any = prediction.predictions
         true = np.asarray(prediction.label_ids)
         rows = MultiLabelPredictions(np.arange(len(true)), columns[4], true, names=self.names)
+        means = np.array([exact_mean(column) for column in rows.columns().T])
+        found = {key: float(value) for key, value in rows.metrics(means).items()}
+        return {**summarise_rows(columns[:4], np.ones_like(true, dtype=np.bool_), ks=(1,)), **found}
+
+
+class NumberObjective(LabelObjective):
+    """Predict the bin of the number of each text, and from the shares of the bins the number.
+
+    Args:
+        model: one with a logit for each bin, a baseline too.
+        dataset: whose bins are learned; None: nothing is trained.
+        bins: of the training numbers; their names are the labels.
+        numbers: of each row of the table that ``example_ids`` count.
+    """
+
+    def __init__(
+        self, model: nn.Module, dataset: SequenceDataset | None, bins: NumberBins, numbers: NDArray[np.float64]
+    ) -> None:
+        super().__init__(model, dataset, bins.names)
+        self.bins, self.numbers, self.label_metrics = bins, torch.tensor(numbers), NUMBER_METRICS
+
+    def evaluated(self, dataset: SequenceDataset) -> SequenceDataset:
+        """Return the texts with their numbers beside the bins."""
+        labels = cast(Tensor, dataset.labels)
+        if labels.ndim == 2:  # as they were returned before
+            return dataset
+        return dataset.with_labels(torch.stack([labels.double(), self.numbers[dataset.example_ids]], dim=1))
+
+    def rank(
+        self, model: Any, inputs: dict[str, Any], forward: Callable[..., Any]
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Rank the bins, and read the number and its interval."""
+        labels = inputs.pop("labels")
+        logits = forward(**inputs)["logits"].float()
+        read = torch.from_numpy(self.bins.read(logits.softmax(dim=-1).cpu().numpy())).to(labels.device)
+        return (*rank_labels(logits, labels[:, 0].long()), *read.unbind(dim=1)), labels[:, 1]
+
+    def summarise(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Return the metrics of the ranks of the bins, and those of the numbers."""
+        columns: Any = prediction.predictions
+        true = np.asarray(prediction.label_ids)
+        rows = NumberPredictions(np.arange(len(true)), *columns[4:], true=true)
         means = np.array([exact_mean(column) for column in rows.columns().T])
         found = {key: float(value) for key, value in rows.metrics(means).items()}
         return {**summarise_rows(columns[:4], np.ones_like(true, dtype=np.bool_), ks=(1,)), **found}

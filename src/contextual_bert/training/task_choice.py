@@ -27,6 +27,18 @@ OBJECTIVES: Mapping[str, type[AnyTextTask]] = {
 }
 
 
+_OF_LABELS = (
+    "is_ordinal",
+    "order",
+    "is_multi_label",
+    "is_regression",
+    "number_bins",
+    "separator",
+    "label_start",
+    "long_documents",
+)
+
+
 def settings_of_kind(kind: object) -> type[TaskSettings]:
     """Return the class of a kind of task.
 
@@ -126,7 +138,7 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         )
     has_other = given.get("target") is not None  # beside which no label can be named
     fix = "Leave it out." if has_other else Message("Name the column with {label}.", label=...)
-    if name in ("is_ordinal", "order", "is_multi_label", "separator", "label_start", "long_documents"):
+    if name in _OF_LABELS:
         raise ConfigurationError(
             "is for labels, and none is named",
             setting=name,

@@ -100,7 +100,8 @@ class Classification(LabelTask):
     """Learn a label, or a grade, for each text, or pair of texts.
 
     A column of lists of labels makes it ``Tagging``: a prepared recipe has that in its place. With ``is_multi_label``
-    lists are the labels of whole texts, and the kind of the task is "multi_label".
+    lists are the labels of whole texts, and the kind of the task is "multi_label". With ``is_regression`` the column
+    holds numbers to learn, and the kind is "regression".
 
     Args:
         text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
@@ -110,6 +111,9 @@ class Classification(LabelTask):
         is_ordinal: the labels are grades of one scale: numbers, or the words of ``order``.
         order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
         is_multi_label: a text may have several labels, or none. Each is decided about.
+        is_regression: the labels are numbers. How likely each of some bins of the training numbers is, is learned.
+        number_bins: with ``is_regression``: how many bins at most, each with as many training texts; None: by their
+            number, see ``usual_bins``.
         separator: with ``is_multi_label``: what stands between labels where a column holds them as text.
         label_start: where a new output layer starts: "shares", those of the labels in the training part, or "random",
             as any other new layer.
@@ -153,6 +157,19 @@ class Classification(LabelTask):
             is_of_data=True,
         ),
     ] = False
+    is_regression: Annotated[
+        bool,
+        Option(
+            "--label names numbers: they are learned as a distribution over bins, and answered with an interval.",
+            TEXTS,
+            name="regression",
+            is_of_data=True,
+        ),
+    ] = False
+    number_bins: Annotated[
+        int | None,
+        Option("With --regression: bins at most, each with as many training texts; by default by their number.", TEXTS),
+    ] = None
     separator: Annotated[
         str,
         Option("With --multi-label: what stands between the labels of a cell.", TEXTS, is_of_data=True),
@@ -210,6 +227,7 @@ class Classification(LabelTask):
         if self.order:
             object.__setattr__(self, "is_ordinal", True)
         self._check_several()
+        self._check_numbers()
 
     def _check_several(self) -> None:
         """Make it a task of several labels, where they are asked for."""
@@ -236,6 +254,31 @@ class Classification(LabelTask):
             )
         object.__setattr__(self, "kind", "multi_label")
 
+    def _check_numbers(self) -> None:
+        """Make it a task of numbers, where they are asked for."""
+        if not self.is_regression:
+            if self.number_bins is not None:
+                raise ConfigurationError(
+                    "is for numbers, and these are labels",
+                    setting="number_bins",
+                    value=self.number_bins,
+                    fix=Message("Give {is_regression} too, or leave it out.", is_regression=True),
+                )
+            return
+        if self.number_bins is not None and self.number_bins < 2:
+            raise ConfigurationError(
+                "is not allowed", setting="number_bins", value=self.number_bins, fix="Give 2 or more."
+            )
+        asked = "order" if self.order else "is_ordinal" if self.is_ordinal else "is_multi_label"
+        if getattr(self, asked):
+            raise ConfigurationError(
+                Message("is for labels, and with {is_regression} they are numbers", is_regression=True),
+                setting=asked,
+                value=list(self.order) if self.order else True,
+                fix="Leave one of the two out.",
+            )
+        object.__setattr__(self, "kind", "regression")
+
     @property
     def label_lists(self) -> tuple[str, str] | None:
         """Return the column of labels where a text may have several, and what stands between them in a cell."""
@@ -244,7 +287,7 @@ class Classification(LabelTask):
     @property
     def tag_columns(self) -> tuple[str, str] | None:
         """Return the columns of texts and labels, which may be tags; None where lists are the labels of a text."""
-        return None if self.is_multi_label else super().tag_columns
+        return None if self.is_multi_label or self.is_regression else super().tag_columns
 
     @property
     def complete_columns(self) -> tuple[str, ...]:
@@ -256,6 +299,8 @@ class Classification(LabelTask):
         """Return the metrics of ranks and of labels."""
         if self.is_multi_label:
             return (*evaluation.RANK_METRICS, *evaluation.MULTI_LABEL_METRICS)
+        if self.is_regression:
+            return (*evaluation.RANK_METRICS, *evaluation.NUMBER_METRICS)
         return super().metrics
 
     @property
@@ -275,8 +320,8 @@ class Classification(LabelTask):
 
     @property
     def code_columns(self) -> tuple[str, ...]:
-        """Return the column of labels. Grades without an order are numbers: 1,5 and 1.50 as the decimal mark says."""
-        return () if self.is_ordinal and not self.order else (self.label,)
+        """Return the column of labels. Of numbers and grades without an order 1,5 is 1.50 as the decimal mark says."""
+        return () if self.is_regression or (self.is_ordinal and not self.order) else (self.label,)
 
     def as_kind(self, kind: str) -> TaskSettings:
         """Return the task as the data show it: with lists of labels it is tagging.
@@ -433,6 +478,7 @@ TASK_SETTINGS: dict[str, type[TaskSettings]] = {
     "set_completion": SetCompletion,
     "classification": Classification,
     "multi_label": Classification,
+    "regression": Classification,
     "tagging": Tagging,
     "question_answering": QuestionAnswering,
     "masked_text": MaskedText,

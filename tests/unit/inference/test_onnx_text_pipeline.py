@@ -172,6 +172,7 @@ def test_a_table_is_labelled_as_by_the_run(labels: tuple[TextPipeline, Path]) ->
         {"is_ordinal": True},
         {"problem_type": "multi_label_classification"},
         {"id2label": {0: "value"}},
+        {"id2label": {0: "low", 1: "high"}, "number_bins": [[0.0, 1.5, 1.0], [2.0, 9.0, 3.5]]},
         {"classifier_pooling": "mean"},
         {"classifier_pooling": "first"},
         {"pooler_act": "relu", "embedding_size": 16},

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.atomic_files import replacing_directory
+from contextual_bert.baselines.names import WHOLE_TEXTS
 from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, did_you_mean
 from contextual_bert.inference.exported.completion_graph import HISTORY, CompletionGraph, example
 from contextual_bert.inference.exported.graph_files import OPSET, write_context_graph, write_graph
@@ -173,7 +174,7 @@ def exportable(run: str | Path) -> Exportable:
         )
     if kind == "question_answering":
         return QuestionAnsweringPipeline.from_pretrained(run, device="cpu")
-    if kind in ("classification", "multi_label", "tagging"):
+    if kind in (*WHOLE_TEXTS, "tagging"):
         return TextPipeline.from_pretrained(run, device="cpu")
     return CompletionPipeline.from_pretrained(run, device="cpu")
 

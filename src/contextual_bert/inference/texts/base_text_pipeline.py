@@ -29,8 +29,8 @@ from contextual_bert.inference.queries import (
     in_queries,
 )
 from contextual_bert.inference.saved_files import PairUse
-from contextual_bert.inference.texts.text_answers import TextAnswer
-from contextual_bert.inference.texts.text_labels import LABEL, PROBABILITY, LabelColumns, softmax
+from contextual_bert.inference.texts.text_answers import TextAnswer, TextNumber
+from contextual_bert.inference.texts.text_labels import HIGH, LABEL, LOW, PROBABILITY, LabelColumns, softmax
 from contextual_bert.inference.texts.text_layout import (
     NO_START,
     Layout,
@@ -278,7 +278,7 @@ class BaseTextPipeline(ABC):
         """The labels of the texts, in their order; ``guidance``: how personal each is, None: the model as it is."""
         weights = None if guidance is None else np.array(guidance, np.float32)
         count = len(read.rows.ids) if self.has_tags else len(read.rows)
-        kept = np.empty((count, self._labels.width), dtype=np.float32)
+        kept = np.empty((count, self._labels.width), dtype=self._labels.dtype)
         for batch in read.rows.batches(batch_size, progress=progress):
             logits = self._guided(batch, weights[batch.rows] if weights is not None else None)
             if read.word_starts is None:
@@ -311,10 +311,12 @@ class BaseTextPipeline(ABC):
         if request.context and not self.model.config.reads_context:
             notes.append(UNUSED_CONTEXT)
         notes += [*own_notes, *guidance_notes(self.model, request.guidance)]
-        shares = {name.removeprefix(f"{PROBABILITY}_"): labels[name] for name in self.columns.names[2:]}
-        return TextAnswer(
+        named = f"{PROBABILITY}_"
+        shares = {name.removeprefix(named): labels[name] for name in labels if name.startswith(named)}
+        answer = TextAnswer(
             label=labels[LABEL],
             probabilities=labels[PROBABILITY] if self.has_tags else shares,
             unknown_context=self.processor.unknown_values(request.context),
             notes=notes,
         )
+        return answer if LOW not in labels else TextNumber(**answer, interval=[labels[LOW], labels[HIGH]])

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.data import SequenceDataset
+from contextual_bert.data.number_bins import NumberBins
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import LabelPredictions, MultiLabelPredictions, Scores
+from contextual_bert.evaluation import LabelPredictions, MultiLabelPredictions, NumberPredictions, Scores
 from contextual_bert.inference.scoring import check_scores, collect, rank_columns
 from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_decisions, rank_labels
 
@@ -124,6 +126,53 @@ def score_decisions(
     return Scores(example_id, position, **rank_columns(rows[:, 4:]), predictions=predictions)
 
 
+def score_numbers(
+    model: Any,
+    dataset: SequenceDataset,
+    *,
+    bins: NumberBins,
+    numbers: NDArray[np.float64],
+    batch_size: int = 64,
+    dtype: torch.dtype = torch.float32,
+    is_shared: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Scores:
+    """Score the number of each text: how likely the bin is that holds it, and what is predicted.
+
+    Args:
+        model: gives a logit for each bin; put it in ``eval()`` mode before.
+        dataset: the texts with their bins.
+        bins: of the training numbers.
+        numbers: of each row of the table that ``example_ids`` count.
+        batch_size, dtype, is_shared, progress: as for ``score_labels``.
+
+    Returns:
+        Scores sorted by example_id; the position is 0.
+
+    Raises:
+        DataError: there is no text.
+        NonFiniteError: the model gives no numbers.
+
+    Example:
+        >>> class Undecided(torch.nn.Module):
+        ...     def forward(self, input_ids, **inputs):
+        ...         return {"logits": torch.zeros(len(input_ids), 2)}
+        >>> texts = SequenceDataset(torch.tensor([2, 3]), torch.tensor([0, 2]), context={}, labels=torch.tensor([1]))
+        >>> bins = NumberBins(low=(0.0, 10.0), high=(4.0, 20.0), mean=(2.0, 14.0))
+        >>> found = score_numbers(Undecided(), texts, bins=bins, numbers=np.array([12.0])).predictions
+        >>> found.predicted.tolist(), found.high.tolist()
+        ([8.0], [19.0])
+    """
+    if len(dataset) == 0 or dataset.labels is None:
+        raise DataError("there is no text with a number to score", fix="Give a part with at least one.")
+    targets = _Numbers(dataset, dataset.labels, bins)
+    rows = collect(model, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+    example_id, position = rows[:, :2].T.astype(np.int64)
+    check_scores(rows[:, 5], model, example_id)
+    predictions = NumberPredictions(example_id, *rows[:, 2:5].T, true=numbers[example_id])
+    return Scores(example_id, position, **rank_columns(rows[:, 5:]), predictions=predictions).sorted()
+
+
 class _Labels:
     """The label of each text, or of each word."""
 
@@ -148,6 +197,22 @@ class _Labels:
         true = labels[asked]
         columns = (self._dataset.example_ids[numbers[places[:, 0]]], places[:, 1], true, predicted[asked])
         return torch.stack([column.double() for column in (*columns, *rank_labels(logits[asked], true))], dim=1)
+
+
+class _Numbers(_Labels):
+    """The number of each text."""
+
+    def __init__(self, dataset: SequenceDataset, labels: Tensor, bins: NumberBins) -> None:
+        super().__init__(dataset, labels)
+        self._bins = bins
+
+    def results(self, model: Any, outputs: Tensor, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
+        """Return row of the table, position, number, the ends of its interval, and the four columns of a rank."""
+        logits = outputs.float().cpu()
+        read = torch.from_numpy(self._bins.read(logits.softmax(dim=-1).numpy()))
+        rows = self._dataset.example_ids[numbers]
+        columns = (rows, torch.zeros_like(rows), *read.unbind(dim=1), *rank_labels(logits, inputs["labels"]))
+        return torch.stack([column.double() for column in columns], dim=1)
 
 
 class _Decisions(_Labels):

@@ -3,22 +3,33 @@
 Pipelines of trained models and of exports give the same records, and a server describes them.
 """
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 
 class TextAnswer(TypedDict):
     """Answer to a text query: label or tags, with probabilities.
 
-    ``label``: the likeliest label, all labels above one half where a text may have several, the number of a regression,
-    or for words a tag each (None behind the longest text that the model reads); ``probabilities``: of the labels, for
-    words of the tag that each got; ``unknown_context``: values that the model never saw; ``notes``: what the reader
-    should know.
+    ``label``: the likeliest label, all labels above one half where a text may have several, a number, or for words a
+    tag each (None behind the longest text that the model reads); ``probabilities``: of the labels, for words of the tag
+    that each got; ``unknown_context``: values that the model never saw; ``notes``: what the reader should know.
     """
 
     label: str | float | list[str] | list[str | None]
     probabilities: dict[str, float] | list[float | None]
     unknown_context: dict[str, list[str]]
     notes: list[str]
+
+
+class TextNumber(TextAnswer):
+    """Answer to a text query of a run that learned numbers: ``label`` is the number, and no label has a probability.
+
+    ``interval``: the ends between which the number lies with a probability of nine in ten, as far as the model is
+    right; of models that learned bins of numbers.
+    """
+
+    interval: NotRequired[list[float]]
 
 
 class TextSpan(TypedDict):

@@ -9,20 +9,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from contextual_bert.data.number_bins import NumberBins
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.texts.text_layout import NO_START
 from contextual_bert.inference.texts.text_queries import TextGives
 
 LABEL, PROBABILITY = "predicted_label", "probability"  # a table to be labelled often has a column "label"
+LOW, HIGH = "predicted_low", "predicted_high"
 
 
 class LabelColumns:
     """The columns ``predicted_label``, ``probability`` and, of each label, ``probability_<label>``.
 
     A text that may have several labels has a list of those above one half, and of their probabilities. Words have a
-    list of tags and of their probabilities, null behind the longest text that the model reads. A regression has its
-    number as ``predicted_label`` and nothing else.
+    list of tags and of their probabilities, null behind the longest text that the model reads. A number is
+    ``predicted_label``, with ``predicted_low`` and ``predicted_high``, the ends of its interval, where bins of numbers
+    were learned.
 
     Args:
         config: of the model, of a baseline or of an export.
@@ -40,7 +43,9 @@ class LabelColumns:
                 fix="Give each id from 0 on a name of its own.",
             )
         self.has_tags = has_tags
-        self.has_numbers = not has_tags and (len(self.names) == 1 or config.problem_type == "regression")
+        self.bins = None if has_tags else NumberBins.of_config(config)
+        is_regression = len(self.names) == 1 or config.problem_type == "regression"
+        self.has_numbers = self.bins is not None or (not has_tags and is_regression)
         self.may_have_several = config.problem_type == "multi_label_classification"
 
     @property
@@ -54,6 +59,8 @@ class LabelColumns:
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
         number = pa.float32()
+        if self.bins is not None:
+            return pa.schema([(name, pa.float64()) for name in (LABEL, LOW, HIGH)])
         if self.has_numbers:
             return pa.schema([(LABEL, number if len(self.names) == 1 else pa.list_(number))])
         if self.has_tags:
@@ -64,17 +71,29 @@ class LabelColumns:
 
     def read(self, logits: NDArray[Any]) -> NDArray[Any]:
         """Return the numbers or probabilities that are kept of logits (..., labels)."""
-        if self.has_numbers:
+        shares = self.shares(logits)
+        return shares if self.bins is None else self.bins.read(shares)
+
+    def shares(self, logits: NDArray[Any]) -> NDArray[Any]:
+        """Return the probabilities of the labels, or of bins of numbers, (..., labels); of other numbers these."""
+        if self.has_numbers and self.bins is None:
             return logits
         return sigmoid(logits) if self.may_have_several else softmax(logits)
 
     @property
     def width(self) -> int:
         """Return how many numbers are kept of a text, or of a token: of tags the best one and its probability."""
-        return 2 if self.has_tags else len(self.names)
+        return 2 if self.has_tags else 3 if self.bins is not None else len(self.names)
 
-    def of_texts(self, kept: NDArray[np.float32]) -> pa.Table:
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Return the type of what is kept: numbers to learn may have more digits than probabilities."""
+        return np.float64 if self.bins is not None else np.float32
+
+    def of_texts(self, kept: NDArray[Any]) -> pa.Table:
         """The columns of texts, from what was kept of each: (texts, labels)."""
+        if self.bins is not None:
+            return self._table([pa.array(column) for column in kept.T])
         names, width = pa.array(self.names, pa.string()), kept.shape[1]
         if self.has_numbers:
             numbers = pa.array(kept.ravel())

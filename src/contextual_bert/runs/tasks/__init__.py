@@ -19,6 +19,7 @@ from contextual_bert.runs.tasks.masked_text import MaskedTextTask
 from contextual_bert.runs.tasks.multi_label import MultiLabelTask
 from contextual_bert.runs.tasks.next_sentence import NextSentenceTask
 from contextual_bert.runs.tasks.question_answering import QuestionAnsweringTask
+from contextual_bert.runs.tasks.regression import RegressionTask
 from contextual_bert.runs.tasks.set_completion import SetCompletionTask
 from contextual_bert.runs.tasks.tagging import TaggingTask
 from contextual_bert.runs.tasks.text_to_text import TextToTextTask
@@ -33,6 +34,7 @@ TASKS: dict[str, type[Task]] = {
     "set_completion": SetCompletionTask,
     "classification": ClassificationTask,
     "multi_label": MultiLabelTask,
+    "regression": RegressionTask,
     "tagging": TaggingTask,
     "question_answering": QuestionAnsweringTask,
     "masked_text": MaskedTextTask,

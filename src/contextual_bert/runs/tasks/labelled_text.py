@@ -35,13 +35,16 @@ class LabelModelTask(CountedTask, TextModelTask):
 
     def own_lines(self) -> list[str]:
         """Return sentences on what was cut, on the labels, and on where the weights start."""
-        task = self.recipe.text_task
         cut = [joined(f"{part}: ", line) for part in self.texts for line in self.encoding_lines(part)]
+        words = [] if self.recipe.conditioning in WITHOUT_TOKENS else self.vocabulary_lines()
+        return [*cut, *self.label_lines(), *self.pooling_lines(), *self.head_lines(), *words]
+
+    def label_lines(self) -> list[str]:
+        """Return a sentence that names the labels, and warnings about them."""
+        task = self.recipe.text_task
         what = "grades, the lowest first" if task.is_ordinal else "labels"
         warned = label_warnings(self.examples.table, self.labels, str(task.label), self.split)
-        read = [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
-        words = [] if self.recipe.conditioning in WITHOUT_TOKENS else self.vocabulary_lines()
-        return [*cut, *read, *self.pooling_lines(), *self.head_lines(), *words]
+        return [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
 
     def learns_as_bert(self, recipe: Recipe) -> bool:
         """Return whether a run starts from a BERT without labels, and the recipe does not say how fast it learns."""

@@ -16,6 +16,7 @@ from contextual_bert.baselines.names import (
     CONTEXT_AS_TEXT,
     LOGISTIC,
     TEXT_BASELINES,
+    WHOLE_TEXTS,
     WITHOUT_BERT,
 )
 from contextual_bert.context import ContextSchema
@@ -184,15 +185,24 @@ class TextModelTask(TextData, Task):
             processor.max_characters = elmo_config(task.elmo).max_characters
         if task.kept_length is not None:
             processor.tokenizer.model_max_length = task.kept_length  # saved, too
-        labels: tuple[str, ...] = ()
-        if task.label is not None:
-            known_rows = examples.select(split.is_in_part)  # of customers who were left out no label is learned
-            values = known_rows.table.column(task.label)
-            try:
-                labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
-            except DataError as error:
-                raise placed(error, known_rows.rows, file=recipe.data) from error
-        return {"processor": processor, "labels": labels}, []
+        named = cls.named_labels(recipe, examples, split) if task.label is not None else {}
+        return {"processor": processor, **named}, []
+
+    @classmethod
+    def named_labels(cls, recipe: Recipe, examples: TextTable, split: Split) -> dict[str, Any]:
+        """Return the names of the labels of all parts, as fields of the task.
+
+        Raises:
+            DataError: labels that cannot be learned.
+        """
+        task = recipe.text_task
+        known_rows = examples.select(split.is_in_part)  # of customers who were left out no label is learned
+        values, name = known_rows.table.column(task.label), str(task.label)
+        try:
+            names = label_names(values, recipe.data, name, is_ordinal=task.is_ordinal, order=task.order)
+        except DataError as error:
+            raise placed(error, known_rows.rows, file=recipe.data) from error
+        return {"labels": names}
 
     @classmethod
     def first_processor(
@@ -430,7 +440,7 @@ class TextModelTask(TextData, Task):
                 fix=joined(
                     f"{task.checkpoint or 'The model'} reads at most {num_positions} tokens of a text. Give no more "
                     "than that; longer texts are cut and counted",
-                    in_segments if task.kind in ("classification", "multi_label") and task.pair is None else "",
+                    in_segments if task.kind in WHOLE_TEXTS and task.pair is None else "",
                     ".",
                 ),
             )
