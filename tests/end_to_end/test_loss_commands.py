@@ -54,6 +54,7 @@ def test_very_many_items_are_sampled_unless_the_loss_is_named(
     assert training_in(tmp_path / "exact")["loss"] == "cross_entropy"
 
 
+@pytest.mark.slow
 def test_what_ranks_is_chosen_by_ranks_and_is_no_probability(command: Any, table: Path, tmp_path: Path) -> None:
     result = ok(command("train", table, *command.small, "--loss", "gbce", "--output", tmp_path / "run"))
     assert training_in(tmp_path / "run")["metric_for_best_model"] == "mean_reciprocal_rank"

@@ -4,22 +4,30 @@
 has learned nothing that can be told. docs/protocol.md, "Equal treatment".
 
 `MembershipGap`: whoever knows a row and can ask the model compares its loss with that of other rows, to tell who is in
-the training part. References: Yeom et al. 2018, theorem 2, for the gap; Efron and Tibshirani 1993 for its interval.
+the training part. References: Yeom et al. 2018, theorem 2, for the gap; Efron and Tibshirani 1993 for its interval;
+Obuchowski 1997 for the interval of the area; Carlini et al. 2022 for what stands out at few false alarms.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import joined
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes, paired_bootstrap
+from contextual_bert.evaluation.intervals import (
+    ClusterBootstrap,
+    Interval,
+    cluster_codes,
+    cluster_interval,
+    paired_bootstrap,
+)
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, exact_mean, metric_of
 from contextual_bert.evaluation.scores import Scores
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import interval_cell
 
+_FEWEST_OTHERS = 100  # of whom one in a hundred is somebody
 _TOO_FEW = "All rows are of one customer, or there is one row: no interval can be had."
 
 
@@ -100,7 +108,8 @@ def compare_with_shares(
 class MembershipGap(JsonText):
     """The loss on a sample of the training part beside that on the evaluated part.
 
-    Formula: gap = mean loss of the evaluated rows - mean loss of the training rows, in nats.
+    Formula: gap = mean loss of the evaluated rows - mean loss of the training rows, in nats; AUC = Pr(a training row
+    has a smaller loss than an evaluated row), ties by half.
 
     Args:
         training_nats: mean loss of the sample of the training part.
@@ -108,6 +117,10 @@ class MembershipGap(JsonText):
         gap_nats: the second less the first. Its interval resamples the customers of both.
         num_training_rows: rows of the sample.
         part: the evaluated part.
+        auc: area under the curve of the attack that calls rows of a small loss trained on; 0.5 is chance. Its interval
+            is the closed form over the customers of both.
+        caught_percent: of the training rows, those of a smaller loss than all but 1% of the evaluated rows; 1 is
+            chance. None where there are fewer than 100 of these.
 
     Relation to its siblings: `compare_losses` makes it; `Report.membership` holds it.
 
@@ -125,6 +138,8 @@ class MembershipGap(JsonText):
     gap_nats: Interval
     num_training_rows: int
     part: str
+    auc: Interval
+    caught_percent: float | None
 
     def note(self) -> str:
         """Return what the gap says, in sentences."""
@@ -135,12 +150,22 @@ class MembershipGap(JsonText):
         )
         if not math.isfinite(self.gap_nats.low):
             return f"{said} {_TOO_FEW}"
+        said += (
+            " Who guesses by the loss which rows were trained on has an AUC of "
+            f"{self.auc.value:.3f} [{self.auc.low:.3f}, {self.auc.high:.3f}]; 0.5 is chance{self._caught}."
+        )
         if self.gap_nats.low > 0:
             return (
                 f"{said} Rows of the training part can be told from others by their loss, better than by chance. "
                 "Train for fewer epochs, or on more customers, where that matters."
             )
         return f"{said} On average training rows are not told from others by their loss; single ones may be."
+
+    @property
+    def _caught(self) -> str:
+        if self.caught_percent is None:
+            return ""
+        return f", and catches {self.caught_percent:.1f}% of them where 1% of the others are taken for one"
 
 
 def compare_losses(
@@ -175,4 +200,29 @@ def compare_losses(
     replicates = means[3, is_whole] / means[2, is_whole] - means[1, is_whole] / means[0, is_whole]
     first, second = exact_mean(losses[is_training]), exact_mean(losses[~is_training])
     interval = draws.interval(second - first, replicates, level=level)
-    return MembershipGap(first, second, interval, int(is_training.sum()), part)
+    area = _area(losses, is_training, codes, level=level)
+    others = losses[~is_training]
+    found = float(np.mean(losses[is_training] < np.quantile(others, 0.01))) if len(others) >= _FEWEST_OTHERS else None
+    caught = 100 * found if found is not None else None
+    return MembershipGap(first, second, interval, int(is_training.sum()), part, area, caught)
+
+
+def _area(
+    losses: NDArray[np.float64], is_training: NDArray[np.bool_], clusters: NDArray[np.int64], *, level: float
+) -> Interval:
+    """Return the area under the curve that tells training rows by their smaller loss, with its interval.
+
+    Formula: variance = C / (C - 1) * sum over clusters of (sum of (V_i - AUC) / m + sum of (V_j - AUC) / n)^2, with V
+    the share of the other part that a row is told from, and m and n the rows of the two parts.
+    """
+    own, others = np.sort(losses[is_training]), np.sort(losses[~is_training])
+    placed = np.empty(len(losses))
+    above = [np.searchsorted(others, losses[is_training], side=side) for side in ("left", "right")]
+    below = [np.searchsorted(own, losses[~is_training], side=side) for side in ("left", "right")]
+    placed[is_training] = 1 - (above[0] + above[1]) / (2 * len(others))
+    placed[~is_training] = (below[0] + below[1]) / (2 * len(own))
+    area = exact_mean(placed[is_training])
+    scale = len(losses) / np.where(is_training, len(own), len(others))
+    found = cluster_interval(area + scale * (placed - area), clusters, level=level)
+    low, high = np.clip([found.low, found.high], 0.0, 1.0).tolist()  # an unknown end stays unknown
+    return replace(found, value=area, low=low, high=high)

@@ -19,7 +19,9 @@ from contextual_bert.baselines.names import (
     PLAIN_BERT,
     READS_ELMO,
     SET_BASELINES,
+    TEXT_BASELINES,
     WITHOUT_BERT,
+    baselines_of,
 )
 from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
@@ -126,6 +128,9 @@ def check_kind(recipe: Recipe) -> None:
             value=recipe.conditioning,
             fix="Take chim_embedding, or leave the grades out.",
         )
+    may_be_tags = recipe.task.tag_columns is not None  # which the table says
+    if not recipe.task.has_items and recipe.conditioning in TEXT_BASELINES and not may_be_tags:
+        check_learns(recipe.conditioning, recipe.task.kind)
     lacks_checkpoint = recipe.task.needs_checkpoint and recipe.task.checkpoint_to_read is None
     if lacks_checkpoint and recipe.conditioning not in WITHOUT_BERT:
         raise ConfigurationError(
@@ -133,6 +138,17 @@ def check_kind(recipe: Recipe) -> None:
             setting="checkpoint",
             allowed=f"Allowed without one: {', '.join(WITHOUT_BERT)}.",
             fix="Give its folder, its name on the Hub, or a run on texts to go on from.",
+        )
+
+
+def check_learns(name: str, kind: str) -> None:
+    """Raise ConfigurationError where a baseline on texts cannot learn what a kind of task learns."""
+    possible = baselines_of(kind)
+    if name not in possible:
+        words = dict.fromkeys(("masked_text", "next_sentence"), "hidden words")
+        learned = {"question_answering": "answers", **words}.get(kind, "these labels")
+        raise ConfigurationError(
+            f"The baseline {name!r} cannot learn {learned}", allowed=f"Allowed: {', '.join(possible)}."
         )
 
 

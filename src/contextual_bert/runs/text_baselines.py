@@ -26,7 +26,6 @@ from contextual_bert.baselines.names import (
     FITTED_BASELINES,
     LOGISTIC,
     WHOLE_TEXTS,
-    baselines_of,
 )
 from contextual_bert.baselines.shares import PRIORS, UNSEEN_LABEL, best_prior
 from contextual_bert.context import FeatureLayout
@@ -45,7 +44,7 @@ from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.nouns import counted
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.registry import reads_characters, reads_elmo
+from contextual_bert.runs.registry import check_learns, reads_characters, reads_elmo
 from contextual_bert.runs.text_data import TextData
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.progress import counting
@@ -241,14 +240,7 @@ def _rows(ready: TextData, part: str) -> NDArray[np.int64]:
 
 def check_baseline(recipe: Recipe, ready: TextData) -> None:
     """Raise ConfigurationError for a baseline that cannot learn what these texts have."""
-    possible = baselines_of(ready.head)
-    if recipe.conditioning not in possible:
-        words = dict.fromkeys(("masked_text", "next_sentence"), "hidden words")
-        learned = {"question_answering": "answers", **words}.get(ready.head, "these labels")
-        allowed = ", ".join(possible)
-        raise ConfigurationError(
-            f"The baseline {recipe.conditioning!r} cannot learn {learned}", allowed=f"Allowed: {allowed}."
-        )
+    check_learns(recipe.conditioning, ready.head)
     if recipe.text_task.long_documents and recipe.conditioning.startswith(("bert_", "embeddings")):
         raise ConfigurationError(
             f"is not allowed: the baseline {recipe.conditioning!r} reads with a BERT what its positions allow",

@@ -18,6 +18,7 @@ from contextual_bert.runs import ablate_features, evaluate_run, permute_features
 from contextual_bert.training import Recipe, SetCompletion
 from contextual_bert_cli.main import app
 
+pytestmark = pytest.mark.slow  # one training that all of them look at
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 NUM_TRAINING, NUM_LATER = 300, 60
 

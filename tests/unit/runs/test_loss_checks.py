@@ -91,7 +91,7 @@ def test_a_study_names_the_rows_that_learned_nothing(table: pa.Table, recipe: Re
 def test_no_interval_is_shown_where_none_can_be_had(is_membership: bool) -> None:
     unknown = Interval(-0.25, float("nan"), float("nan"), float("nan"), 1, 1)
     gap = (
-        MembershipGap(1.0, 0.75, unknown, 1, "test")
+        MembershipGap(1.0, 0.75, unknown, 1, "test", unknown, None)
         if is_membership
         else ShareGap("label shares", "validation", 0.5, 0.75, unknown, "Train longer.")
     )

@@ -60,7 +60,14 @@ def test_the_task_says_its_kind_and_comes_back_from_its_file(tmp_path: Path) -> 
     assert Recipe.load(tmp_path).task == task
 
 
-@pytest.mark.parametrize("conditioning", ["global_state_update", "bert_context_as_text", "bert_concat_text"])
+@pytest.mark.parametrize(
+    "conditioning",
+    [
+        "global_state_update",
+        pytest.param("bert_context_as_text", marks=pytest.mark.slow),
+        pytest.param("bert_concat_text", marks=pytest.mark.slow),
+    ],
+)
 def test_a_bert_learns_numbers_and_is_asked_for_them(conditioning: str, checkpoint: str, tmp_path: Path) -> None:
     report = run(recipe(conditioning, checkpoint=checkpoint), tmp_path / "run", table=table(), is_quiet=True)
     assert report is not None
@@ -92,7 +99,7 @@ def test_the_text_and_its_reader_say_the_number(tmp_path: Path) -> None:
     assert labelled.num_rows == ROWS
 
 
-@pytest.mark.parametrize("name", ["popularity", "context_popularity", "ngrams_context", "cnn", "fasttext"])
+@pytest.mark.parametrize("name", ["context_popularity", "cnn"])
 def test_a_baseline_is_scored_anew_as_it_was(name: str, tmp_path: Path) -> None:
     report = run(recipe(name), tmp_path / "run", table=table(), is_quiet=True)
     again = evaluate_run(tmp_path / "run", part="test", source=table())

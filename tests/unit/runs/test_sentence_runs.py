@@ -217,6 +217,7 @@ def test_each_evaluation_of_a_training_has_the_accuracy(
         replace(recipe, task=MaskedText(text="text", checkpoint="bert"), training=chosen.training)
 
 
+@pytest.mark.slow
 def test_it_can_be_learned_whether_a_sentence_follows(recipe: Recipe, table: Path, tmp_path: Path) -> None:
     """Each text is about one of six things, of which each has two words: five of six others are about another."""
     numbers, rows = np.random.default_rng(0), rows_of(240)

@@ -383,7 +383,8 @@ def test_a_training_of_the_command_line_reads_gaps(path: Path, tmp_path: Path) -
     assert "--time-gaps" in refused.output and "--order" in refused.output
 
 
-@pytest.mark.parametrize("first", [pytest.param("none,", marks=pytest.mark.slow), ""])
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["none,", ""])
 def test_baselines_are_compared_without_the_gaps(path: Path, tmp_path: Path, first: str) -> None:
     order = ["--items", "items", "--order", "at", "--hide", "next", "--split-column", "part", "--duplicates", "keep"]
     sizes = [word for name, value in MODEL.items() for word in ("--model", f"{name}={value}")]
