@@ -31,6 +31,7 @@ Named = Literal[
     "file",
     "run",
     "run of sets",
+    "run that is explained",
     "run of sets or export",
     "served run or export",
     "model of labels",

@@ -87,6 +87,12 @@ def _check_run_of_sets(value: str | Path, option: str) -> None:
     _check_used_with(value, "complete")
 
 
+def _check_run_that_is_explained(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder is no run that completes sets or predicts about texts."""
+    _check_run(value, option)
+    _check_used_with(value, "complete", "predict")
+
+
 def _check_run_or_export(value: str | Path, option: str) -> None:
     """Raise RunDirectoryError where a folder is neither a run whose model completes sets, nor an export."""
     from contextual_bert.inference.saved_files import check_trained
@@ -208,6 +214,7 @@ _CHECKS: dict["Named", Callable[[Any, str], None]] = {
     "file": _check_file,
     "run": _check_run,
     "run of sets": _check_run_of_sets,
+    "run that is explained": _check_run_that_is_explained,
     "run of sets or export": _check_run_or_export,
     "served run or export": _check_served_run_or_export,
     "model of labels": _check_model_of_labels,

@@ -28,6 +28,12 @@ RunDirectory = Annotated[
 RunOfSets = Annotated[
     Path, typer.Argument(metavar="RUN", callback=checking("run of sets"), help="Run directory, the --output of train.")
 ]
+ExplainedRun = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", callback=checking("run that is explained"), help="Run directory, the --output of train."
+    ),
+]
 RunOrExport = Annotated[
     Path,
     typer.Argument(

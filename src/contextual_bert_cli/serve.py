@@ -29,18 +29,7 @@ Example:
   curl localhost:8000/v1/predict -H 'Content-Type: application/json' -d '{"text": "A bar.", "context": {"age": 34}}'
 """
 KEY_VARIABLE = "CONTEXTUAL_BERT_API_KEY"
-_OF_SETS = (
-    "catalogue",
-    "max_set",
-    "max_blanks",
-    "max_top",
-    "max_completions",
-    "max_forward_passes",
-    "max_exact_fields",
-    "max_computations",
-    "computation_deadline",
-    "exact",
-)
+_OF_SETS = ("catalogue", "max_set", "max_blanks", "max_top", "max_completions", "max_forward_passes", "exact")
 _OF_TEXTS = ("max_text", "max_all_texts")
 _EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
 

@@ -187,6 +187,7 @@ READER_FILES: Mapping[str, Callable[[Path], object]] = {
     "docs/index.md": shop,
     "docs/concepts/context.md": shop,
     "docs/guides/complete-sets.md": queries,
+    "docs/guides/explain.md": checkpoint,
     "docs/guides/follow-and-publish.md": finished_run,
     "docs/guides/from-a-table.md": shop,
     "docs/guides/histories.md": transactions,

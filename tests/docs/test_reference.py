@@ -23,6 +23,7 @@ NOT_PROMISED = {
     "HistorySettings",
     "NgramBag",
     "evaluate_scores",
+    "explain_text",
     "prepare_study",
     "run_study",
     "score_answers",

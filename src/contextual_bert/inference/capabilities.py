@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from contextual_bert.errors import Message
 from contextual_bert.inference.query_schema import GUIDANCE
 
+# What the queries of a run of texts are answered with, where that is no label of a text -> in words.
+_UNEXPLAINED = {"number": "numbers", "tags": "tags of words", "answer": "answers to questions", "text": "texts"}
+
 
 class Model(Protocol):
     """Protocol of a model that says what it was trained on; a baseline for texts and an export meet it, too."""
@@ -58,7 +61,7 @@ def missing_capabilities(pipeline: Pipeline) -> dict[str, str | None]:
 def why_no_explanation(pipeline: Pipeline) -> str | None:
     """Why nothing can be explained; None where it can."""
     config = pipeline.model.config
-    if not config.layout:
+    if not config.reads_context:
         return (
             f"This model was trained with conditioning={config.conditioning!r} and reads no context: there is no field "
             "that could explain anything. Name the run of another method."
@@ -70,6 +73,18 @@ def why_no_explanation(pipeline: Pipeline) -> str | None:
             "--set field_dropout=0.1 --set context_dropout=0.1."
         )
     return pipeline.no_logits
+
+
+def why_no_text_explanation(pipeline: Any) -> str | None:
+    """Why nothing can be explained of a pipeline for texts; None where it can.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> why_no_text_explanation(SimpleNamespace(form=SimpleNamespace(gives="tags")))
+        'Labels of texts are explained, and this run gives tags of words.'
+    """
+    found = _UNEXPLAINED.get(pipeline.form.gives)
+    return f"Labels of texts are explained, and this run gives {found}." if found else why_no_explanation(pipeline)
 
 
 def guidance_notes(model: Model, guidance: float) -> list[str]:

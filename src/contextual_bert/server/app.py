@@ -16,7 +16,14 @@ from pydantic import BaseModel
 from contextual_bert.pydantic_findings import wanted
 from contextual_bert.server.batching import Batcher
 from contextual_bert.server.completion import COMPLETE, SIMILAR, CompletionAnswerer, completion_routes
-from contextual_bert.server.computations import EXPLAIN, JOINTLY, ComputationQueue, computation_routes
+from contextual_bert.server.computations import (
+    EXPLAIN,
+    JOINTLY,
+    ComputationAnswerer,
+    ComputationQueue,
+    computation_routes,
+    text_computation_routes,
+)
 from contextual_bert.server.description import ITEMS, description_routes, text_description_routes
 from contextual_bert.server.direct_answers import DirectAnswers
 from contextual_bert.server.keys import key_check
@@ -178,7 +185,7 @@ def _set_operations(serving: Serving, batcher: Batcher, settings: ServerSettings
 
     routers = (
         completion_routes(serving, batcher, settings, answerer),
-        computation_routes(serving, computations, settings),
+        computation_routes(ComputationAnswerer(serving, computations, settings)),
         description_routes(serving, settings),
     )
     says = f"This server has a run of sets and answers {COMPLETE}; texts are for runs of texts."
@@ -186,18 +193,23 @@ def _set_operations(serving: Serving, batcher: Batcher, settings: ServerSettings
     return _Operations(COMPLETE, answerer, routers, queues, bodies, (PREDICT,), says, "index.html")
 
 
-def _text_operations(serving: Serving, batcher: Batcher, settings: ServerSettings, _: Metrics) -> _Operations:
+def _text_operations(serving: Serving, batcher: Batcher, settings: ServerSettings, metrics: Metrics) -> _Operations:
+    computations = ComputationQueue(settings, metrics)
     answerer = TextAnswerer(serving, batcher, settings)
 
     def bodies(version: Version) -> tuple[dict[str, Any], Mapping[str, Any]]:
         found = version.reader.schemas()
-        return {PREDICT: found.many}, found.definitions
+        return {PREDICT: found.many, EXPLAIN: found.single}, found.definitions
 
     gives = cast(ServedTextPipeline, serving.current.pipeline).form.gives
-    routers = text_routes(gives, answerer), text_description_routes(serving, settings)
+    routers = (
+        text_routes(gives, answerer),
+        text_computation_routes(ComputationAnswerer(serving, computations, settings)),
+        text_description_routes(serving, settings),
+    )
     says = f"This server has a run of texts and answers {PREDICT}; sets and items are for runs of sets."
-    others = (COMPLETE, SIMILAR, JOINTLY, EXPLAIN, ITEMS, STOCK)
-    return _Operations(PREDICT, answerer, routers, (), bodies, others, says, "texts.html")
+    others, queues = (COMPLETE, SIMILAR, JOINTLY, ITEMS, STOCK), (computations.queue,)
+    return _Operations(PREDICT, answerer, routers, queues, bodies, others, says, "texts.html")
 
 
 def _routes_of_others(offered: _Operations) -> APIRouter:

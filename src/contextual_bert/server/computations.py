@@ -15,7 +15,9 @@ from fastapi.responses import Response
 from contextual_bert import inference
 from contextual_bert.inference.completion_answers import JointAnswer, Method
 from contextual_bert.inference.explain.explanation import Explanation
+from contextual_bert.inference.explain.text_explanation import TextExplanation
 from contextual_bert.inference.queries import Request as ReadQuery
+from contextual_bert.inference.texts.text_queries import TextRequest
 from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.prometheus import Metrics
@@ -112,40 +114,67 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-def _only_query(version: Version, content: Any) -> list[ReadQuery]:
+def _only_query(version: Version, content: Any) -> list[Any]:
     return version.reader.read(content, is_single=True)
 
 
-def computation_routes(serving: Serving, computations: ComputationQueue, settings: ServerSettings) -> APIRouter:
-    """The routes of the long questions, each about one query."""
-    router = APIRouter(tags=["computations"])
-    longest = round(1000 * settings.computation_deadline_seconds)
-    deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
-    most = settings.max_completions
-    usual = min(5, most)
+class ComputationAnswerer:
+    """Answers the long questions, each about one query.
 
-    async def answered(
+    Args:
+        serving: the version that answers.
+        computations: computes.
+        settings: limits of the server.
+    """
+
+    def __init__(self, serving: Serving, computations: ComputationQueue, settings: ServerSettings) -> None:
+        self._serving, self._computations, self.settings = serving, computations, settings
+        self.longest_milliseconds = round(1000 * settings.computation_deadline_seconds)
+
+    async def __call__(
+        self,
         request: Request,
         capability: str,
-        compute: Callable[[Any, ReadQuery], Any],
+        compute: Callable[[Any, Any], Any],
         *,
         parameters: Mapping[str, Any],
         deadline_milliseconds: int,
     ) -> Response:
-        """Answer with the result of ``compute`` for the query of a request; ``parameters`` are of its address."""
-        asked = await read_completion_request(request, serving, settings, read_queries=_only_query)
+        """Answer with the result of ``compute`` for the query of a request.
+
+        Args:
+            request: whose body has the query.
+            capability: that the run needs for it.
+            compute: from the pipeline and the query to the answer.
+            parameters: of the address, by the names that the pipeline has for them.
+            deadline_milliseconds: of the address.
+        """
+        asked = await read_completion_request(request, self._serving, self.settings, read_queries=_only_query)
         if (reason := asked.version.missing_capabilities[capability]) is not None:
             raise ProblemError("conflict", reason)
         pipeline, [query] = asked.version.pipeline, asked.queries
         seconds = asked.seconds_left(deadline_milliseconds)
         try:
-            finding = computations.find(
+            finding = self._computations.find(
                 capability, lambda: compute(pipeline, query), deadline_seconds=seconds, client=client_of(request)
             )
             computed = await while_awaited(request, finding)
         except Exception as error:
             raise asked.problem(error, parameters) from error
         return asked.answer(computed.found, queue_seconds=computed.queue_seconds, model_seconds=computed.model_seconds)
+
+
+def computation_routes(answered: ComputationAnswerer) -> APIRouter:
+    """The routes of the long questions about sets.
+
+    Args:
+        answered: answers.
+    """
+    router, settings = APIRouter(tags=["computations"]), answered.settings
+    longest = answered.longest_milliseconds
+    deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
+    most = settings.max_completions
+    usual = min(5, most)
 
     @router.post(JOINTLY, response_model=JointAnswer, summary="Fill all blanks of a set together")
     async def complete_jointly(
@@ -216,6 +245,46 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
             "explain",
             compute,
             parameters={"item": item, "slot": slot},
+            deadline_milliseconds=deadline_milliseconds,
+        )
+
+    return router
+
+
+def text_computation_routes(answered: ComputationAnswerer) -> APIRouter:
+    """The routes of the long questions about texts.
+
+    Args:
+        answered: answers.
+    """
+    router, settings = APIRouter(tags=["computations"]), answered.settings
+    longest = answered.longest_milliseconds
+
+    @router.post(EXPLAIN, response_model=TextExplanation, summary="Why this label")
+    async def explain_label(
+        request: Request,
+        label: Annotated[
+            str | None, Query(max_length=LONGEST_NAME, description="What to explain; left out, the likeliest label.")
+        ] = None,
+        deadline_milliseconds: Annotated[
+            int, Query(ge=1, le=longest, description=DEADLINE_ABOUT), AS_WRITTEN
+        ] = longest,
+    ) -> Response:
+        """Say what each field of the context and each word of the text did, and what others would get.
+
+        The body is one query. Only labels can be explained, of models that were trained with field_dropout.
+        """
+
+        def compute(pipeline: Any, query: TextRequest) -> Any:
+            limits = {"max_exact_fields": settings.max_exact_fields, "batch_size": settings.max_batch}
+            # A server of an export has no use for what explains, which imports torch.
+            return asdict(inference.explain_text(pipeline, query, label=label, **limits))
+
+        return await answered(
+            request,
+            "explain",
+            compute,
+            parameters={"label": label},
             deadline_milliseconds=deadline_milliseconds,
         )
 

@@ -92,14 +92,15 @@ class TextSchemaAnswer(BaseModel):
     """Description of a server of texts.
 
     ``gives``: what a query is answered with; ``keys``: of a query; ``texts``: those that are texts, in the order in
-    which they are read; ``labels``: the labels or tags, in the order of their ids; ``max_tokens``: of a text that the
-    model reads at once.
+    which they are read; ``required``: of these, those that every query has; ``labels``: the labels or tags, in the
+    order of their ids; ``max_tokens``: of a text that the model reads at once.
     """
 
     version: VersionAnswer
     gives: TextGives
     keys: list[str]
     texts: list[str]
+    required: list[str]
     labels: list[str]
     max_tokens: int
     features: list[FeatureAnswer]
@@ -194,6 +195,7 @@ def text_description_routes(serving: Serving, settings: ServerSettings) -> APIRo
             gives=pipeline.form.gives,
             keys=list(pipeline.form.keys),
             texts=list(pipeline.form.texts),
+            required=list(pipeline.form.required),
             labels=list(pipeline.labels),
             max_tokens=pipeline.max_length,
             features=_features(version),

@@ -122,9 +122,8 @@ class QueryReader:
         Raises:
             ProblemError, QueryError, UnknownNameError: something else, or more than the limits allow.
         """
-        if is_single and not isinstance(content, dict):
-            problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
-            raise QueryError(problem, value=content, fix=ONE_QUERY)
+        if is_single:
+            check_one_query(content, fix=ONE_QUERY)
         return self._read_each(content, self._request)
 
     def read_similar(self, content: Any) -> list[SimilarRequest]:
@@ -233,6 +232,13 @@ def _lengths(value: Any, keys: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...
                 num_inner += 1
                 yield from _lengths(each, (*keys, number))
         yield keys, len(values) - num_inner
+
+
+def check_one_query(content: Any, *, fix: str) -> None:
+    """Raise QueryError where a body is a list of queries, or no query."""
+    if not isinstance(content, dict):
+        problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
+        raise QueryError(problem, value=content, fix=fix)
 
 
 def each_query(content: Any, settings: ServerSettings) -> list[Any]:

@@ -22,10 +22,7 @@ _OF_SETS = frozenset(
         "max_page",
         "max_completions",
         "max_forward_passes",
-        "max_exact_fields",
-        "max_computations",
         "max_all_conditions",
-        "computation_deadline_seconds",
     )
 )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from typing_extensions import TypeIs
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.capabilities import missing_capabilities, why_no_guidance
+from contextual_bert.inference.capabilities import missing_capabilities, why_no_guidance, why_no_text_explanation
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.queries import encode_contexts
 from contextual_bert.inference.query_schema import GUIDANCE
@@ -66,6 +66,8 @@ class ServedPipeline(Protocol):
 
 class ServedTextPipeline(Protocol):
     """Protocol of a pipeline for texts that can be served, met by TextPipeline and QuestionAnsweringPipeline.
+
+    What labels texts and has ``no_logits`` None is also given to ``explain_text``.
 
     ``form``: of the queries that it takes; ``labels``: that it gives, in the order of their ids; ``max_length``: tokens
     of a text that the model reads at once.
@@ -179,10 +181,12 @@ class TextVersion(Version):
 
     @cached_property
     def missing_capabilities(self) -> Mapping[str, str | None]:
-        """Return whether the run reads a context, and whether a guidance means something to it."""
+        """Return whether the run's answers can be explained, whether it reads a context, and whether a guidance means
+        something to it."""
         model, has_guidance = self.pipeline.model, GUIDANCE in self.pipeline.form.keys
         no_context = f"This model was trained with conditioning={model.config.conditioning!r} and reads no context."
         return {
+            "explain": why_no_text_explanation(self.pipeline),
             "guidance": why_no_guidance(model) if has_guidance else "Queries for such an answer have no guidance.",
             "context": None if model.config.reads_context else no_context,
         }

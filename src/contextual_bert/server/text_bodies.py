@@ -19,7 +19,7 @@ from contextual_bert.inference.texts.text_queries import (
     text_query_model,
 )
 from contextual_bert.server.problems import ProblemError
-from contextual_bert.server.protocol import body_schema, context_field, each_query
+from contextual_bert.server.protocol import REFERENCE, body_schema, check_one_query, context_field, each_query
 from contextual_bert.server.settings import ServerSettings
 
 _ABOUT = {
@@ -31,8 +31,12 @@ _WORDS = "The words, each of which gets a tag; or a text, which is split at spac
 
 
 class TextBodySchemas(NamedTuple):
-    """Schemas of the body of a request: ``many``, a query or a list of them; ``definitions`` by name."""
+    """Schemas of the bodies of requests.
 
+    ``single``: a query; ``many``: a query or a list of them; ``definitions`` by name.
+    """
+
+    single: Mapping[str, Any]
     many: Mapping[str, Any]
     definitions: Mapping[str, Any]
 
@@ -50,12 +54,18 @@ class TextReader:
         self.form, self._settings = form, settings
         self.model = text_query_for(form, schema, settings)
 
-    def read(self, content: Any) -> list[TextRequest]:
+    def read(self, content: Any, *, is_single: bool = False) -> list[TextRequest]:
         """Return the queries of a body, which is one or a list of them.
+
+        Args:
+            content: of the body.
+            is_single: it may not be a list.
 
         Raises:
             ProblemError, QueryError, UnknownNameError: something else, or more than the limits allow.
         """
+        if is_single:
+            check_one_query(content, fix=self.form.fix.partition(", or")[0] + ".")
         given = each_query(content, self._settings)
         queries = [
             read_text_request(query, row=row, form=self.form, model=self.model) for row, query in enumerate(given)
@@ -75,7 +85,8 @@ class TextReader:
     def schemas(self) -> TextBodySchemas:
         """Return the JSON schemas of the bodies that are read."""
         schema = body_schema(self.model, self._settings)
-        return TextBodySchemas(schema, schema.pop("$defs"))
+        definitions = schema.pop("$defs")
+        return TextBodySchemas({"$ref": REFERENCE.format(model=self.model.__name__)}, schema, definitions)
 
 
 def text_query_for(form: TextQueryForm, schema: ContextSchema | None, settings: ServerSettings) -> type[TextQueryModel]:

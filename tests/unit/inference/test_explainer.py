@@ -13,7 +13,7 @@ from rich.console import Console
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, UnknownNameError
 from contextual_bert.inference import CompletionPipeline, Explanation, explain
-from contextual_bert.inference.explain import explainer
+from contextual_bert.inference.explain import contributions
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.testing import miniature_model, miniature_processor
 from contextual_bert.testing.miniature import ITEMS, drawn_anew
@@ -228,7 +228,7 @@ def test_of_a_field_with_very_many_values_no_other_is_asked_for_and_a_note_says_
     query, whole = next(
         each for each in explained if {other.field for other in each[1].counterfactuals} == {"sex", "age"}
     )
-    monkeypatch.setattr(explainer, "MAX_OTHER_VALUES", 3)  # age has four bins
+    monkeypatch.setattr(contributions, "MAX_OTHER_VALUES", 3)  # age has four bins
     found = explain(pipeline, query)
     left = [(each.value, each.item) for each in whole.counterfactuals if each.field == "sex"]
     assert [(each.value, each.item) for each in found.counterfactuals] == left

@@ -9,7 +9,7 @@ import torch
 from contextual_bert.context import Categorical, ContextSchema, Numerical
 from contextual_bert.inference import Catalogue, CompletionPipeline, Explanation, explain
 from contextual_bert.inference.explain import item_reasons
-from contextual_bert.inference.explain.question import Question
+from contextual_bert.inference.explain.set_question import SetQuestion
 from contextual_bert.inference.item_schema import infer_item_schema
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.item_features import ItemAttributes, ItemLayout
@@ -48,7 +48,7 @@ def pipeline(*, encoder: str = "sum", **fields: bool) -> CompletionPipeline:
     return CompletionPipeline(model, processor.with_item_schema(schema))
 
 
-def logit_of(asked: Question, chosen: int) -> float:
+def logit_of(asked: SetQuestion, chosen: int) -> float:
     [logits] = asked.answers(asked.context)
     return float(logits[0, chosen])
 
@@ -65,7 +65,7 @@ def test_a_feature_counts_by_what_the_item_would_lose_with_the_features_of_other
     guidance: float, fields: dict[str, bool]
 ) -> None:
     pipe = pipeline(**fields)
-    asked = Question(pipe, {**QUERY, "guidance": guidance}, slot=1, batch_size=64)
+    asked = SetQuestion(pipe, {**QUERY, "guidance": guidance}, slot=1, batch_size=64)
     attributes: ItemAttributes = pipe.model.bert.embeddings.attributes
     starts, layout = attributes.layout.starts, attributes.layout
     [logits] = asked.answers(asked.context)

@@ -30,7 +30,7 @@ def test_the_document_says_what_this_run_takes(tools: Any) -> None:
     assert schemas["Context"]["properties"]["guest"]["anyOf"][0]["enum"] == ["student", "family"]
     assert {"answer", "start", "end"} <= {*schemas["TextSpan"]["required"]}
     paths = {path for path in app.openapi()["paths"] if path.startswith("/v1")}
-    assert paths == {"/v1/predict", "/v1/schema", "/v1/admin/reload"}
+    assert paths == {"/v1/predict", "/v1/explain", "/v1/schema", "/v1/admin/reload"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference import OnnxQuestionAnsweringPipeline, OnnxTextPipeline, export_onnx
+from contextual_bert.inference import OnnxQuestionAnsweringPipeline, OnnxTextPipeline, explain_text, export_onnx
 from contextual_bert.inference.texts.text_queries import TextRequest
 from contextual_bert.server import ServerSettings, tried
 from contextual_bert.server.text_routes import PREDICT, batched_size
@@ -55,15 +55,19 @@ def test_each_head_answers_as_its_pipeline(tools: Any, pipelines: dict[str, Any]
 
 
 @pytest.mark.parametrize("head", ["label", "answer"])
-def test_an_export_is_served_as_its_run(tools: Any, pipelines: dict[str, Any], head: str, tmp_path: Path) -> None:
+def test_an_export_is_served_as_its_run(tools: Any, head: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
-    pipeline = pipelines[head]
+    pipeline = tools.make_text_pipeline(head, field_dropout=0.2)
     pipeline.model.save_pretrained(tmp_path / "run")
     pipeline.processor.save_pretrained(tmp_path / "run")
     export_onnx(type(pipeline).from_pretrained(tmp_path / "run"), tmp_path / "onnx")
     exported: Any = OnnxQuestionAnsweringPipeline if head == "answer" else OnnxTextPipeline
     queries = [query_of(head, context=CONTEXT), query_of(head, "word7 strange", context={"guest": "x"}), query_of(head)]
-    [served, refused] = post(tools, exported.from_pretrained(tmp_path / "onnx"), queries, query_of(head, 3))
+    made = exported.from_pretrained(tmp_path / "onnx")
+    [served, refused] = post(tools, made, queries, query_of(head, 3))
+    [unexplained] = post(tools, made, query_of(head), path="/v1/explain")
+    reason = "An export of texts is for answers alone" if head == "label" else "this run gives answers to questions"
+    assert unexplained.status_code == 409 and reason in unexplained.json()["detail"]
     assert served.status_code == 200 and refused.status_code == 422
     assert tools.same(served.json(), json.loads(json.dumps(pipeline(queries))))
 
@@ -212,7 +216,7 @@ def test_long_texts_count_as_several() -> None:
 
 
 def test_operations_of_sets_are_named_and_not_offered(tools: Any, pipelines: dict[str, Any], pipeline: Any) -> None:
-    for path in ("complete", "similar", "complete-jointly", "explain", "items", "admin/stock"):
+    for path in ("complete", "similar", "complete-jointly", "items", "admin/stock"):
         [response] = post(tools, pipelines["tags"], {"items": ["coat"]}, path=f"/v1/{path}")
         assert response.status_code == 404
         assert "This server has a run of texts and answers /v1/predict" in response.json()["detail"]
@@ -236,17 +240,84 @@ def test_the_other_addresses(tools: Any, pipelines: dict[str, Any], metric: Any)
             text = (await client.get("/metrics")).text
             assert metric(text, "batch_queries_sum") == 2
             page = await client.get("/")
-            assert page.status_code == 200 and "POST v1/predict" in page.text and "<script" not in page.text
+            assert page.status_code == 200 and "static/texts.js" in page.text and "/v1/predict" not in page.text
             assert (await client.get("/static/page.css")).status_code == 200
             schema = (await client.get("/v1/schema")).json()
             assert (schema["gives"], schema["texts"], schema["max_tokens"]) == ("tags", ["text"], 20)
+            assert schema["required"] == ["text"]
             assert schema["labels"] == ["low", "middle", "high"]
             assert [each["name"] for each in schema["features"]] == ["guest", "age", "tastes", "month"]
             assert {each["name"]: each["is_available"] for each in schema["capabilities"]} == {
+                "explain": False,
                 "guidance": True,
                 "context": True,
             }
             assert schema["limits"]["max_text_characters"] == 20_000 and "max_blanks" not in schema["limits"]
+
+    asyncio.run(run())
+
+
+def test_a_label_is_explained_as_in_python(tools: Any) -> None:
+    for head in ("label", "grades", "labels", "pairs"):
+        pipeline = tools.make_text_pipeline(head, field_dropout=0.2)
+        query = query_of(head, context=CONTEXT | {"tastes": ["raw"]}, guidance=1.5)
+        [best] = post(tools, pipeline, query, path="/v1/explain")
+        [one] = post(tools, pipeline, query, path="/v1/explain?label=high")
+        for response, label in ((best, None), (one, "high")):
+            assert response.status_code == 200, response.text
+            expected = json.loads(explain_text(pipeline, query, label=label).to_json())
+            assert tools.same(response.json(), expected)
+        assert one.json()["label"] == "high" and [each["word"] for each in one.json()["words"]][:1] == ["word1"]
+        assert "Unknown values of tastes, treated as unknown: raw." in one.json()["notes"]
+
+
+@pytest.mark.parametrize(
+    ("body", "parameters", "status", "pointer", "words"),
+    [
+        ([{"text": "word1"}], "", 422, "", "it is a list of queries"),
+        (7, "", 422, "", "it is not a query"),
+        ({"text": 3}, "", 422, "/text", "3 is no text"),
+        ({"text": "word1", "context": {"age": "old"}}, "", 422, "/context/age", "not a number"),
+        ({"text": "a" * 301}, "", 422, "/text", "the text has 301 characters"),
+        ({"text": "word1"}, "?label=hihg", 422, None, "Did you mean 'high'"),
+        ({"text": "word1"}, "?label=" + "a" * 3000, 422, None, "label"),
+        ({"text": "word1"}, "?item=coat", 422, None, "the parameter is unknown"),
+        ({"text": "word1"}, "?deadline_milliseconds=0", 422, None, "deadline_milliseconds"),
+    ],
+)
+def test_what_cannot_be_explained_is_named_where_it_stands(
+    tools: Any, body: Any, parameters: str, status: int, pointer: str | None, words: str
+) -> None:
+    pipeline = tools.make_text_pipeline("label", field_dropout=0.2)
+    [response] = post(tools, pipeline, body, path=f"/v1/explain{parameters}", max_text_characters=300)
+    problem = response.json()
+    assert response.status_code == status and words in json.dumps(problem, ensure_ascii=False)
+    if pointer:
+        assert problem["errors"][0]["pointer"] == pointer
+    assert not any(word in response.text for word in ("Traceback", "contextual_bert/", "pydantic"))
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("label", "trained without field_dropout"),
+        ("tags", "this run gives tags of words"),
+        ("answer", "this run gives answers to questions"),
+        ("text", "this run gives texts"),
+        ("number", "this run gives numbers"),
+    ],
+)
+def test_what_a_run_cannot_explain_is_a_conflict_and_said_beforehand(
+    tools: Any, pipelines: dict[str, Any], head: str, words: str
+) -> None:
+    [response] = post(tools, pipelines[head], query_of(head), path="/v1/explain")
+    assert response.status_code == 409 and words in response.json()["detail"]
+
+    async def run() -> None:
+        async with tools.served(tools.app(pipelines[head])) as client:
+            schema = (await client.get("/v1/schema")).json()
+            [explain] = [each for each in schema["capabilities"] if each["name"] == "explain"]
+            assert not explain["is_available"] and words in explain["reason"]
 
     asyncio.run(run())
 

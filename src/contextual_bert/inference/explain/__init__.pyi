@@ -7,6 +7,8 @@ from .explanation import (
     ItemContribution,
     ItemReasons,
 )
+from .text_explainer import explain_text
+from .text_explanation import TextCounterfactual, TextExplanation, WordContribution
 
 __all__ = [
     "Counterfactual",
@@ -15,5 +17,9 @@ __all__ = [
     "FieldContribution",
     "ItemContribution",
     "ItemReasons",
+    "TextCounterfactual",
+    "TextExplanation",
+    "WordContribution",
     "explain",
+    "explain_text",
 ]

@@ -4,7 +4,7 @@ This module does not know how the numbers are found; `explainer` finds them. Pap
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group
@@ -177,15 +177,7 @@ class Explanation(JsonText):
 
     def footer(self) -> list[str]:
         """Return a line on the meaning of the numbers, and the notes."""
-        how = f"all {self.num_subsets:,} subsets of the fields"
-        if not self.is_exact:
-            how = f"{self.num_subsets:,} sampled subsets of the fields; ± is one standard error"
-        footer = [
-            f"Fields: Shapley values from {how}. They sum to what the context adds to the log-odds; the odds are "
-            "multiplied by the factor. They say what this model does, not what causes a choice.",
-        ]
-        if any(each.is_told_apart is False for each in self.fields):
-            footer.append("(?): could not be told from nothing where the run was evaluated, as noted below.")
+        footer = lines_on_fields(self.fields, num_subsets=self.num_subsets, is_exact=self.is_exact)
         if self.other_items:
             footer.append(
                 "Items: by how much the log-odds fall without it. Items may say the same: this need not sum up."
@@ -214,7 +206,8 @@ class Explanation(JsonText):
         )
 
     def _tables(self, *, has_bars: bool) -> list[Table]:
-        tables = [self._field_table(has_bars=has_bars)]
+        gain = self.full_log_odds - self.base_log_odds
+        tables = [field_table(self.fields, gain=gain, is_exact=self.is_exact, has_bars=has_bars)]
         if self.other_items:
             tables.append(self._item_table(has_bars=has_bars))
         if self.item_reasons is not None:
@@ -222,23 +215,6 @@ class Explanation(JsonText):
         if self.counterfactuals:
             tables.append(self._other_table())
         return tables
-
-    def _field_table(self, *, has_bars: bool) -> Table:
-        largest = max((abs(each.log_odds) for each in self.fields), default=0.0)
-        rows = [
-            (
-                f"{each.field} (?)" if each.is_told_apart is False else each.field,
-                each.value,
-                *([bar(each.log_odds, largest=largest)] if has_bars else []),
-                f"{each.log_odds:+.3f}" + ("" if self.is_exact else f" ± {each.standard_error:.3f}"),
-                factor(each.log_odds),
-            )
-            for each in self.fields
-        ]
-        gain = self.full_log_odds - self.base_log_odds
-        rows.append(("together", "", *([""] if has_bars else []), f"{gain:+.3f}", factor(gain)))
-        columns = ("field", "value", *([""] if has_bars else []), "log-odds", "odds")
-        return Table("What is known of the person", columns, tuple(rows), num_label_columns=len(columns) - 2)
 
     def _item_table(self, *, has_bars: bool) -> Table:
         largest = max(abs(each.log_odds) for each in self.other_items)
@@ -279,6 +255,51 @@ class Explanation(JsonText):
             values.setdefault((each.field, each.item), []).append(each.value)
         rows = tuple((field, with_or(given), item) for (field, item), given in values.items())
         return Table("What others would get", ("if", "were", "the best item"), rows, num_label_columns=3)
+
+
+def field_table(fields: Sequence[FieldContribution], *, gain: float, is_exact: bool, has_bars: bool) -> Table:
+    """Return the contributions of fields as a table.
+
+    Args:
+        fields: in the order of the rows.
+        gain: what they sum to.
+        is_exact: whether they have no standard errors.
+        has_bars: whether the table has a column of bars.
+    """
+    largest = max((abs(each.log_odds) for each in fields), default=0.0)
+    rows = [
+        (
+            f"{each.field} (?)" if each.is_told_apart is False else each.field,
+            each.value,
+            *([bar(each.log_odds, largest=largest)] if has_bars else []),
+            f"{each.log_odds:+.3f}" + ("" if is_exact else f" ± {each.standard_error:.3f}"),
+            factor(each.log_odds),
+        )
+        for each in fields
+    ]
+    rows.append(("together", "", *([""] if has_bars else []), f"{gain:+.3f}", factor(gain)))
+    columns = ("field", "value", *([""] if has_bars else []), "log-odds", "odds")
+    return Table("What is known of the person", columns, tuple(rows), num_label_columns=len(columns) - 2)
+
+
+def lines_on_fields(fields: Sequence[FieldContribution], *, num_subsets: int, is_exact: bool) -> list[str]:
+    """Return what the contributions of fields mean.
+
+    Args:
+        fields: their contributions.
+        num_subsets: of the fields, that were asked for.
+        is_exact: whether these are all.
+    """
+    how = f"all {num_subsets:,} subsets of the fields"
+    if not is_exact:
+        how = f"{num_subsets:,} sampled subsets of the fields; ± is one standard error"
+    lines = [
+        f"Fields: Shapley values from {how}. They sum to what the context adds to the log-odds; the odds are "
+        "multiplied by the factor. They say what this model does, not what causes a choice.",
+    ]
+    if any(each.is_told_apart is False for each in fields):
+        lines.append("(?): could not be told from nothing where the run was evaluated, as noted below.")
+    return lines
 
 
 def bar(value: float, *, largest: float) -> str:

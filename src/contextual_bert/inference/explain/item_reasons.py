@@ -15,14 +15,14 @@ from torch import Tensor
 
 from contextual_bert.context import Feature, FeatureLayout, missing_like
 from contextual_bert.inference.explain.explanation import FeatureContribution, ItemReasons
-from contextual_bert.inference.explain.question import Question
+from contextual_bert.inference.explain.set_question import SetQuestion
 from contextual_bert.inference.explain.shapley import shapley_values
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.item_features import ItemAttributes, ItemEncoder
 
 
 @torch.inference_mode()
-def item_reasons(asked: Question, chosen: int, logits: Tensor) -> ItemReasons | None:
+def item_reasons(asked: SetQuestion, chosen: int, logits: Tensor) -> ItemReasons | None:
     """Return what the features of an item do; None for a model whose items are names alone.
 
     Args:
@@ -66,7 +66,7 @@ def item_reasons(asked: Question, chosen: int, logits: Tensor) -> ItemReasons | 
     )
 
 
-def state_of(asked: Question) -> Tensor:
+def state_of(asked: SetQuestion) -> Tensor:
     """Return what the vectors of the items are multiplied with at the slot: (size,), float64.
 
     With guidance it is w times that of the context, and 1 - w times that of somebody of whom nothing is known.

@@ -1,8 +1,7 @@
-"""One slot of one query, asked again and again: for fewer fields of the context, for other items. Not in the paper."""
+"""One query, asked again and again: for fewer fields of its context, or for other values of them. Not in the paper."""
 
-import difflib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,97 +9,67 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Feature, History, canonical, missing_like
-from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, Message, QueryError, UnknownNameError
-from contextual_bert.inference.context_notes import ContextNotes
-from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.queries import MASK, Request, encode_contexts, newest_of, read_request
-from contextual_bert.nouns import counted
-from contextual_bert.places import SettingPlace
+from contextual_bert.context import EncodedContext, Feature, missing_like
+from contextual_bert.context.encoding import is_missing
+from contextual_bert.errors import WITHHELD
 
 
-class Question:
-    """One slot of one query, and what the pipeline answers there for other contexts or other items.
+class Question(ABC):
+    """Base of the questions that are explained: one query, and what the pipeline chooses for other contexts.
 
     Args:
         pipeline: of the model.
-        query: as the pipeline takes it.
-        slot: which [MASK].
+        context: of the query, one row; None of a model that reads none.
         batch_size: questions a forward pass.
+
+    ``names``: the choices, in the order of the logits.
+
+    Relation to its siblings:
+        ``SetQuestion`` chooses an item for a slot, ``TextQuestion`` a label for a text. ``contributions`` asks both.
     """
 
-    def __init__(
-        self, pipeline: CompletionPipeline, query: Mapping[str, Any] | Request, *, slot: int, batch_size: int
-    ) -> None:
-        self.pipeline, self.slot, self.batch_size = pipeline, slot, batch_size
-        self.request = read_request(query, row=0)
-        self.items = [*newest_of(self.request.items, pipeline.model.config)]
-        self.num_cut = len(self.request.items) - len(self.items)
-        self.gaps = self._gaps_of(self.request)
-        self.positions = [position for position, item in enumerate(self.items) if item == MASK]
-        if not 0 <= slot < len(self.positions):
-            raise ConfigurationError(
-                f"asks for [MASK] number {slot + 1}, and the set has {len(self.positions)}",
-                setting="slot",
-                value=slot,
-                fix="Ask for an earlier one, or add a [MASK].",
-            )
-        vocabulary = pipeline.processor.items
-        self.permitted = torch.from_numpy(np.flatnonzero(pipeline.permitted(self.request, row=0).items[slot]))
-        self.names = [vocabulary.value_of(index) for index in self.permitted.tolist()]
-        if len(self.names) < 2:
-            raise QueryError(
-                f"the query permits {counted(len(self.names), 'item')}, so there is no choice to explain",
-                location=(0,),
-                fix="Loosen the constraints.",
-            )
-        encoded = encode_contexts([self.request], pipeline.processor)
-        self.context: dict[str, Tensor] = encoded.tensors if encoded is not None else {}
-        self.context_notes = ContextNotes(encoded, pipeline.processor.schema, pipeline.model).of(0)
+    names: Sequence[str]
 
-    def place_of(self, item: str) -> int:
-        """Return the index of the item among the permitted ones.
+    def __init__(self, pipeline: Any, context: EncodedContext | None, *, batch_size: int) -> None:
+        self.pipeline, self.batch_size = pipeline, batch_size
+        self.context: dict[str, Tensor] = context.tensors if context is not None else {}
 
-        Raises:
-            UnknownNameError, DataError: it is unknown to the model, or not permitted.
+    @abstractmethod
+    def answers(self, context: Mapping[str, Tensor], others: Any = None) -> Iterator[Tensor]:
+        """Yield the logits of the choices, a block of rows at a time, float64 (rows, choices).
+
+        Args:
+            context: a row each.
+            others: what is asked about in each row; None: what the query asks about.
         """
-        name = canonical(item)
-        if name in self.names:
-            return self.names.index(name)
-        values = self.pipeline.processor.items.values
-        if name not in values:
-            close = difflib.get_close_matches(name, values, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else "Name one of its vocabulary."
-            raise UnknownNameError(
-                "is no item that the model knows", place=SettingPlace("item"), value=name, allowed=hint
-            )
-        problem = "is not permitted by the query: it is in the set already, or a constraint forbids it"
-        error = DataError(problem, value=name, fix=Message("Loosen the constraints, or give {repeats}.", repeats=True))
-        raise error.at(SettingPlace("item"))
+
+    def evidence(self, logits: Tensor, chosen: int) -> Tensor:
+        """Return log(p / (1 - p)) of a choice in each row of logits (rows, choices), p among all choices."""
+        others = torch.cat([logits[:, :chosen], logits[:, chosen + 1 :]], dim=1)
+        return logits[:, chosen] - others.logsumexp(dim=1)
+
+    def log_odds(self, chosen: int, context: Mapping[str, Tensor], others: Any = None) -> NDArray[np.float64]:
+        """Return log(p / (1 - p)) of a choice in each row; ``others`` as for ``answers``."""
+        return torch.cat([self.evidence(logits, chosen) for logits in self.answers(context, others)]).numpy()
 
     def given_features(self) -> list[Feature]:
-        """The features of which the query says something."""
+        """Return the features of which the query says something."""
         schema: Any = self.pipeline.processor.schema
-        return [
-            feature
-            for feature in schema.read_features
-            if not torch.equal(self.context[feature.name], missing_like(self.context[feature.name]))
-        ]
+        known = {name: not is_missing(values.numpy())[0] for name, values in self.context.items()}
+        return [feature for feature in schema.read_features if known[feature.name]]
 
-    def value_of(self, feature: Feature, *, item: str) -> str:
-        """Return the given value as the model reads it, of a history what it says of the item that is explained.
+    def value_of(self, feature: Feature, *, chosen: int) -> str:
+        """Return the given value as the model reads it; that of a sensitive feature is withheld.
 
-        Values of sensitive features are withheld.
+        ``chosen``: the choice that is explained.
         """
         if feature.sensitive:
             return WITHHELD
-        if isinstance(feature, History):
-            return feature.said_of(self.context[feature.name].numpy()[0], item)
         [names] = feature.names(self.context[feature.name].numpy())
         return ", ".join(names) if isinstance(names, list) else str(names)
 
     def with_only(self, known: Mapping[str, Tensor], *, num_rows: int) -> dict[str, Tensor]:
-        """The context in each of which rows only some of the fields are known; ``known`` is (rows,) a field."""
+        """Return the context in each of which rows only some of the fields are known; ``known`` is (rows,) a field."""
         context = self.repeated(num_rows)
         for name, is_known in known.items():
             values = context[name]
@@ -108,61 +77,5 @@ class Question:
         return context
 
     def repeated(self, num_rows: int) -> dict[str, Tensor]:
-        """The context of the query, so many times."""
+        """Return the context of the query, so many times."""
         return {name: values.repeat(num_rows, *(1,) * (values.ndim - 1)) for name, values in self.context.items()}
-
-    def _gaps_of(self, request: Request) -> NDArray[np.int64] | None:
-        """Return the gap of time before each item that is read; None for a model that reads none."""
-        found = request.gaps(self.pipeline.model.config, row=0)
-        return found[self.num_cut :] if found is not None else None
-
-    def encoded(self, sets: Sequence[Sequence[str]], gaps: Sequence[NDArray[np.int64] | None]) -> dict[str, Tensor]:
-        """Return sets as the model reads them, without a context; ``gaps`` are None of a model that reads none."""
-        known = [each for each in gaps if each is not None]
-        return self.pipeline.processor.encode_items(sets, known if known else None)
-
-    def without(self, positions: Sequence[int]) -> tuple[list[list[str]], list[NDArray[np.int64] | None]]:
-        """Return the set without the item at each of these positions, with the gaps of time that are then left."""
-        sets, gaps, given = list[list[str]](), list[NDArray[np.int64] | None](), self.request
-        for position in positions:
-            sets.append(self.items[:position] + self.items[position + 1 :])
-            place = position + self.num_cut
-            items = [*given.items[:place], *given.items[place + 1 :]]
-            times = [*given.times[:place], *given.times[place + 1 :]] if given.times is not None else None
-            gaps.append(self._gaps_of(replace(given, items=items, times=times)))
-        return sets, gaps
-
-    def answers(
-        self,
-        context: Mapping[str, Tensor],
-        sets: tuple[Sequence[Sequence[str]], Sequence[NDArray[np.int64] | None]] | None = None,
-    ) -> Iterator[Tensor]:
-        """Logits at the slot, a block of rows at a time, float64 (rows, permitted items).
-
-        Args:
-            context: a row each.
-            sets: with their gaps of time, see ``without``; None: the query's.
-        """
-        num_rows = len(next(iter(context.values())))
-        for start in range(0, num_rows, self.batch_size):
-            rows = slice(start, min(start + self.batch_size, num_rows))
-            count = rows.stop - start
-            own = ([self.items] * count, [self.gaps] * count)
-            asked, gaps = own if sets is None else (sets[0][rows], sets[1][rows])
-            part = {name: values[rows] for name, values in context.items()}
-            inputs = {**self.encoded(asked, gaps), "context": part}
-            logits = self.pipeline.logits(inputs, guidance=self.request.guidance)
-            yield logits.view(count, len(self.positions), -1)[:, self.slot, self.permitted].cpu().double()
-
-    def log_odds(
-        self,
-        chosen: int,
-        context: Mapping[str, Tensor],
-        sets: tuple[Sequence[Sequence[str]], Sequence[NDArray[np.int64] | None]] | None = None,
-    ) -> NDArray[np.float64]:
-        """log(p / (1 - p)) of a permitted item in each row; ``sets`` as for ``answers``."""
-        blocks: list[Tensor] = []
-        for logits in self.answers(context, sets):
-            others = torch.cat([logits[:, :chosen], logits[:, chosen + 1 :]], dim=1)
-            blocks.append(logits[:, chosen] - others.logsumexp(dim=1))
-        return torch.cat(blocks).numpy()

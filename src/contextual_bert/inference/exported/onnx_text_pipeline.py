@@ -24,6 +24,7 @@ from contextual_bert.models.truncation import Truncation
 from contextual_bert.places import PathPlace
 
 OTHER_WEIGHTS = "other weights or settings"
+NO_EXPLANATIONS = "An export of texts is for answers alone: take the run itself for explanations."
 
 
 class OnnxTextPipeline(BaseTextPipeline):
@@ -52,6 +53,8 @@ class OnnxTextPipeline(BaseTextPipeline):
         >>> sorted(OnnxTextPipeline("labels")({"text": "word1 word2"})["probabilities"])
         ['bad', 'good']
     """
+
+    no_logits = NO_EXPLANATIONS
 
     def __init__(self, directory: str | Path, *, num_threads: int = 1, truncation: Truncation | None = None) -> None:
         self.directory = Path(directory)

@@ -48,6 +48,7 @@ from contextual_bert.inference.texts.text_queries import (
 )
 from contextual_bert.inference.texts.text_reports import TextReport, layout_report
 from contextual_bert.inference.texts.text_rows import TextBatch, TextRows
+from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models.compatibility import check_processor
 from contextual_bert.models.truncation import Truncation, check_truncation
 
@@ -90,6 +91,8 @@ class BaseTextPipeline(ABC):
     """
 
     origin_notes: Sequence[str] = ()  # of an export, on the run that it came from
+    no_logits: str | None = None  # why nothing can be explained, of an export
+    verdicts: FieldVerdicts | None = None  # what the run's report says of each field; None where it does not
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class BaseTextPipeline(ABC):
         self.has_tags = has_tags
         self.max_length = num_readable(model.config, processor.tokenizer)  # of a text, beside no words of a context
         self._labels = LabelColumns(model.config, has_tags=has_tags)
-        self.form = TextQueryForm(self._labels.gives, pair)
+        self.form = TextQueryForm(self._labels.gives, "none" if has_tags else pair)
 
     @abstractmethod
     def logits(self, batch: TextBatch) -> NDArray[np.float32]:
@@ -207,13 +210,7 @@ class BaseTextPipeline(ABC):
     @in_queries()
     def _answers(self, queries: Sequence[TextQuery], *, batch_size: int) -> list[TextAnswer]:
         requests = [read_text_request(query, row=row, form=self.form) for row, query in enumerate(queries)]
-        table, pairs = pa.table({"text": [request.text for request in requests]}), None
-        given = [request.pair for request in requests]
-        if any(pair is not None for pair in given):
-            if None in given:
-                place = (given.index(None), "pair")
-                raise QueryError("None is no second text", location=place, fix="All queries or none.")
-            table, pairs = table.append_column("pair", pa.array(given)), "pair"
+        table, pairs = request_table(requests)
         context = encode_contexts(requests, self.processor)
         notes = ContextNotes(context, self.processor.schema, self.model)
         encoded = self._encoded(table, context, text="text", pair=pairs)
@@ -228,6 +225,60 @@ class BaseTextPipeline(ABC):
             for row, request in enumerate(requests)
         ]
 
+    def laid_out(self, table: pa.Table, context: EncodedContext | None, *, text: str, pair: str | None) -> Layout:
+        """Return which tokens of texts are read, and where they stand, beside the words of their contexts.
+
+        Args:
+            table: of the texts.
+            context: a row each; None of a model that reads none.
+            text: name of the column of texts.
+            pair: name of the column of second texts; None: there is none.
+
+        Raises:
+            ConfigurationError: a model of single texts is given pairs.
+            DataError: a text that is none, or for which its context leaves no room.
+        """
+        if pair is not None and getattr(self.model.config, "type_vocab_size", 2) == 1:
+            raise ConfigurationError(
+                "This model has one segment (type_vocab_size=1), and a pair of texts two",
+                fix="Leave the second text out.",
+            )
+        is_spelt = self.processor.max_characters is not None
+        how: Any = {"limit": self._room(context), "truncation": self.truncation, "is_spelt": is_spelt}
+        return lay_out_texts(table, self.processor.tokenizer, text=text, pair=pair, **how)
+
+    def _room(self, context: EncodedContext | None) -> int | NDArray[np.int64]:
+        given = context.arrays if context is not None else {}
+        return room_beside(given, self.model.config, longest=self.max_length)
+
+    def rows_of(self, layout: Layout, context: EncodedContext | None) -> TextRows:
+        """Return texts as the model reads them, each with the context of its row."""
+        tokenizer: Any = self.processor.tokenizer
+        return TextRows(
+            layout.ids(tokenizer),
+            layout.offsets,
+            pad_id=tokenizer.pad_token_id,
+            token_type_ids=layout.token_type_ids,
+            context=context.arrays if context is not None else {},
+            spelt=self.spelt(layout),
+        )
+
+    def guided_logits(self, batch: TextBatch, weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        """Return the logits of a batch, each text as personal as it asks for, as ``inference.guidance`` says it.
+
+        Args:
+            batch: of texts.
+            weights: (batch,), how personal each is; None: the model as it is.
+        """
+        logits = self.logits(batch)
+        if weights is None or not batch.context or bool((weights == 1).all()):
+            return logits
+        asked = np.flatnonzero(weights != 1)
+        without = self.logits(batch.without_context(asked))
+        weight = weights[asked].reshape(-1, *(1,) * (logits.ndim - 1))
+        logits[asked] = without + weight * (logits[asked] - without)
+        return logits
+
     def _with_words(self, table: pa.Table, text: str) -> pa.Table:
         """The table with lists of words as texts where words are labelled."""
         column = checked_column(table, text, complete=True)
@@ -241,27 +292,10 @@ class BaseTextPipeline(ABC):
         return table.set_column(table.column_names.index(text), text, words)
 
     def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str, pair: str | None) -> ReadTexts:
-        if pair is not None and getattr(self.model.config, "type_vocab_size", 2) == 1:
-            raise ConfigurationError(
-                "This model has one segment (type_vocab_size=1), and a pair of texts two",
-                fix="Leave the second text out.",
-            )
-        given = context.arrays if context is not None else {}
+        layout = self.laid_out(table, context, text=text, pair=pair)
         tokenizer: Any = self.processor.tokenizer
-        limit = room_beside(given, self.model.config, longest=self.max_length)
-        most = token_limit(tokenizer, int(np.max(limit, initial=1)))
-        is_spelt = self.processor.max_characters is not None
-        layout = lay_out_texts(
-            table, tokenizer, text=text, pair=pair, limit=limit, truncation=self.truncation, is_spelt=is_spelt
-        )
-        rows = TextRows(
-            layout.ids(tokenizer),
-            layout.offsets,
-            pad_id=tokenizer.pad_token_id,
-            token_type_ids=layout.token_type_ids,
-            context=given,
-            spelt=self.spelt(layout),
-        )
+        most = token_limit(tokenizer, int(np.max(self._room(context), initial=1)))
+        rows = self.rows_of(layout, context)
         report = layout_report(layout, tokenizer, limit=most, is_pair=pair is not None)
         report = replace(report, **about_context(context, self.model))
         return ReadTexts(rows, report, layout.is_cut, layout.word_starts())
@@ -280,7 +314,7 @@ class BaseTextPipeline(ABC):
         count = len(read.rows.ids) if self.has_tags else len(read.rows)
         kept = np.empty((count, self._labels.width), dtype=self._labels.dtype)
         for batch in read.rows.batches(batch_size, progress=progress):
-            logits = self._guided(batch, weights[batch.rows] if weights is not None else None)
+            logits = self.guided_logits(batch, weights[batch.rows] if weights is not None else None)
             if read.word_starts is None:
                 kept[batch.rows] = self._labels.read(logits)
             else:
@@ -289,17 +323,6 @@ class BaseTextPipeline(ABC):
         if read.word_starts is None:
             return self._labels.of_texts(kept)
         return self._labels.of_words(kept, read.word_starts, pc.list_value_length(texts).to_numpy())
-
-    def _guided(self, batch: TextBatch, weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
-        """Return the logits of a batch, each text as personal as it asks for, as ``guided_logits`` says it."""
-        logits = self.logits(batch)
-        if weights is None or not batch.context or bool((weights == 1).all()):
-            return logits
-        asked = np.flatnonzero(weights != 1)
-        without = self.logits(batch.without_context(asked))
-        weight = weights[asked].reshape(-1, *(1,) * (logits.ndim - 1))
-        logits[asked] = without + weight * (logits[asked] - without)
-        return logits
 
     def _answer(
         self, request: TextRequest, labels: Mapping[str, Any], *, is_cut: bool, own_notes: Sequence[str]
@@ -320,3 +343,22 @@ class BaseTextPipeline(ABC):
             notes=notes,
         )
         return answer if LOW not in labels else TextNumber(**answer, interval=[labels[LOW], labels[HIGH]])
+
+
+def request_table(requests: Sequence[TextRequest]) -> tuple[pa.Table, str | None]:
+    """Return the texts of requests as a table, and the name of its column of second texts; None where it has none.
+
+    Raises:
+        QueryError: some have a second text and others none.
+
+    Example:
+        >>> request_table([TextRequest("a quiet room", pair="It was quiet.")])[1]
+        'pair'
+    """
+    table = pa.table({"text": [request.text for request in requests]})
+    given = [request.pair for request in requests]
+    if all(pair is None for pair in given):
+        return table, None
+    if None in given:
+        raise QueryError("None is no second text", location=(given.index(None), "pair"), fix="All queries or none.")
+    return table.append_column("pair", pa.array(given)), "pair"

@@ -121,19 +121,28 @@ class Layout:
 
     def ids(self, tokenizer: Any) -> NDArray[np.int64]:
         """The ids of all texts, [CLS] and [SEP] included."""
-        ids = self.spread(self.first.values, around=tokenizer.sep_token_id)
+        second = self.second.values if self.second is not None else None
+        ids = self.spread(self.first.values, around=tokenizer.sep_token_id, second=second)
         ids[self.offsets[:-1]] = tokenizer.cls_token_id
-        if self.second is not None:
-            starts = self.offsets[:-1] + self.num_first + 1 + self.separators
-            kept = _chosen(self.second.offsets, self.num_second, self.num_second)
-            ids[np.repeat(starts, self.num_second) + places_of(self.num_second)] = self.second.values[kept]
         return ids
 
-    def spread(self, values: NDArray[np.int64], *, around: int) -> NDArray[np.int64]:
-        """A value for each token of the first texts, where the kept ones stand; ``around`` everywhere else."""
+    def spread(
+        self, values: NDArray[np.int64], *, around: int, second: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """A value for each token of the texts, where the kept ones stand; ``around`` everywhere else.
+
+        Args:
+            values: of the tokens of the first texts.
+            around: elsewhere.
+            second: of the tokens of the second texts; None: ``around`` there, too.
+        """
         spread = np.full(int(self.offsets[-1]), around, dtype=np.int64)
         places = np.repeat(self.offsets[:-1] + 1, self.num_first) + places_of(self.num_first)
         spread[places] = values[self._source]
+        if self.second is not None and second is not None:
+            starts = self.offsets[:-1] + self.num_first + 1 + self.separators
+            kept = _chosen(self.second.offsets, self.num_second, self.num_second)
+            spread[np.repeat(starts, self.num_second) + places_of(self.num_second)] = second[kept]
         return spread
 
     def word_starts(self) -> NDArray[np.int64] | None:

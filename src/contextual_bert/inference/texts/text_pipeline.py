@@ -20,6 +20,7 @@ from contextual_bert.inference.texts.base_text_pipeline import BaseTextPipeline
 from contextual_bert.inference.texts.encode_texts import spelt_tokens
 from contextual_bert.inference.texts.text_layout import Layout
 from contextual_bert.inference.texts.text_rows import TextBatch
+from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models import (
     IGNORED_LABEL,
     ContextualBertForSequenceClassification,
@@ -90,7 +91,9 @@ class TextPipeline(BaseTextPipeline):
             RunDirectoryError: no such folder, files missing or damaged, or a model that labels nothing.
         """
         model, processor = load_text_model(directory, *get_args(TextModel))
-        return cls(model, processor, device=device, truncation=truncation, pair=trained_pairs(directory))
+        pipeline = cls(model, processor, device=device, truncation=truncation, pair=trained_pairs(directory))
+        pipeline.verdicts = FieldVerdicts.from_run(directory)
+        return pipeline
 
     def logits(self, batch: TextBatch) -> NDArray[np.float32]:
         inputs = tensors_of(batch)

@@ -65,6 +65,11 @@ class TextQueryForm:
         return (*first, "text", *(("pair",) if self.pair != "none" else ()))
 
     @property
+    def required(self) -> tuple[str, ...]:
+        """The keys of the texts that every query has."""
+        return tuple(key for key in self.texts if key != "pair" or self.pair == "required")
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """All keys of a query."""
         guided = () if self.gives in ("answer", "text") else (GUIDANCE,)
