@@ -12,6 +12,7 @@ export class Problem extends Error {
   constructor(document, status) {
     super(document.detail || document.title || `The server answered ${status}.`);
     this.status = status;
+    this.faults = document.errors ?? []; // each with the pointer to a value of the query
   }
 }
 
@@ -101,5 +102,7 @@ export const complete = (queries, top_k, signal) => ask("complete", { parameters
 
 export const completeJointly = (query, parameters, signal) =>
   ask("complete-jointly", { parameters, body: query, signal });
+
+export const predict = (query, signal) => ask("predict", { body: query, signal });
 
 export const explain = (query, parameters, signal) => ask("explain", { parameters, body: query, signal });

@@ -70,7 +70,7 @@ export function later(action, milliseconds) {
 
 // Draw a part anew; the focus stays at its place among the controls.
 export function keepingFocus(part, draw) {
-  const controls = () => [...part.querySelectorAll("summary, button, input, select")];
+  const controls = () => [...part.querySelectorAll("summary, button, input, select, textarea")];
   const place = controls().indexOf(document.activeElement);
   draw();
   controls()[place]?.focus();

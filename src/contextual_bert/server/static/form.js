@@ -5,7 +5,7 @@ import { button, choice, field, make, rounded, spoken, spokenAmong, tickChips } 
 const MANY = 24; // values that are still ticked one by one
 
 // context: a mapping that is changed in place; a feature that is not in it is missing.
-export function contextForm(features, context, { name, isOpen, change, clear }) {
+export function contextForm(features, context, { name, called, nobody, isOpen, change, clear }) {
   const known = features.filter((feature) => feature.name in context).length;
   const count = make("span", { class: "quiet" }, `${known} of ${features.length} known`);
   const changed = (feature, value) => {
@@ -18,14 +18,14 @@ export function contextForm(features, context, { name, isOpen, change, clear }) 
   return make(
     "details",
     { class: "person", open: isOpen ?? (matchMedia("(min-width: 60rem)").matches || known > 0) },
-    make("summary", {}, make("strong", {}, `Customer ${name}`), " ", count),
+    make("summary", {}, make("strong", {}, `${called} ${name}`), " ", count),
     make(
       "div",
       { class: "row" },
       button("Somebody at random", () => clear(randomContext(features)), { class: "plain" }),
-      button("A guest", () => clear({}), { class: "plain" }),
+      button(nobody, () => clear({}), { class: "plain" }),
     ),
-    make("div", { class: "fields", role: "group", "aria-label": `Customer ${name}` }, ...controls),
+    make("div", { class: "fields", role: "group", "aria-label": `${called} ${name}` }, ...controls),
   );
 }
 

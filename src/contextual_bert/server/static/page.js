@@ -1,14 +1,15 @@
 // The page: what it remembers, when it asks, and which part is drawn anew.
 
 import * as api from "./api.js";
-import { find, keepingFocus, later, make } from "./dom.js";
-import { contextForm } from "./form.js";
+import { report, setUpAsking } from "./asking.js";
+import { find, keepingFocus } from "./dom.js";
 import { setUpSearch, showSet } from "./outfit.js";
+import { showPeople, those } from "./people.js";
 import { showGuidance, showTogether } from "./personal.js";
-import { eachByItself, wholeSets } from "./results.js";
+import { CUSTOMER, eachByItself, wholeSets } from "./results.js";
 import { setUpTheme } from "./theme.js";
 import { fit } from "./versions.js";
-import { showWhy } from "./why.js";
+import { showWhy } from "./why_item.js";
 import { queryConstraints, noConstraints, showConstraints } from "./constraints.js";
 
 const MASK = "[MASK]";
@@ -28,9 +29,7 @@ const state = {
 };
 let schema;
 let categories = [];
-let asked = null;
 
-const people = () => (state.hasTwo ? state.people : state.people.slice(0, 1));
 const blanks = () => state.places.filter((place) => place.blank);
 const capability = (name) => schema.capabilities.find((each) => each.name === name);
 
@@ -43,51 +42,6 @@ function queryFor(person) {
   if (state.guidance !== 1) query.guidance = state.guidance;
   if (state.mode === "together" && state.together.budget !== "") query.budget = Number(state.together.budget);
   return query;
-}
-
-// Ask for what the page shows; again, once, if another version of the model answers than the one that is shown.
-async function refresh(isAgain = false) {
-  const mine = (asked = new AbortController());
-  const status = find("status");
-  if (!blanks().length) {
-    find("results").replaceChildren();
-    status.textContent = "Add a blank to get proposals.";
-    markBusy(false);
-    return;
-  }
-  const slow = setTimeout(() => (status.textContent = "The model computes …"), 400);
-  const started = performance.now();
-  const answers = await Promise.all(
-    people().map(async (person) => {
-      const query = queryFor(person);
-      try {
-        const answer =
-          state.mode === "each"
-            ? await api.complete(query, Math.min(TOP, schema.limits.max_top_k), mine.signal)
-            : await api.completeJointly(query, jointly(), mine.signal);
-        return { name: person.name, answer };
-      } catch (error) {
-        if (error.name === "AbortError") throw error;
-        return { name: person.name, problem: error.message };
-      }
-    }),
-  ).catch(() => null);
-  clearTimeout(slow);
-  if (mine.signal.aborted || answers === null) return;
-  if (!isAgain && api.isOutdated(schema.version.number)) {
-    await renew().catch(report);
-    return mine.signal.aborted ? undefined : refresh(true);
-  }
-  const milliseconds = performance.now() - started;
-  await describe(answers);
-  if (mine.signal.aborted) return;
-  const draw = state.mode === "each" ? eachByItself : wholeSets;
-  find("results").replaceChildren(...draw(answers, actions));
-  markBusy(false);
-  const isRefused = answers.every(({ problem }) => problem);
-  if (!isRefused) find("trouble").hidden = true;
-  const count = answers.reduce((sum, { answer }) => sum + (answer ? proposed(answer).length : 0), 0);
-  status.textContent = isRefused ? "" : `${count} proposals in ${Math.round(milliseconds)} ms.`;
 }
 
 // Prices and stock of now, of what is proposed and of what the page shows already.
@@ -108,23 +62,23 @@ async function renew() {
   draw();
 }
 
-const refreshLater = later(refresh, 120);
-
-function soon() {
-  outOfDate();
-  refreshLater();
-}
-
-// From the change on, and not from the request on: what is shown, and an answer on its way.
-function outOfDate() {
-  asked?.abort();
-  markBusy(true);
-}
-
-function markBusy(isBusy) {
-  if (isBusy) find("results").setAttribute("aria-busy", "true");
-  else find("results").removeAttribute("aria-busy");
-}
+const { soon, outOfDate } = setUpAsking({
+  people: () => those(state),
+  idle: () => (blanks().length ? null : "Add a blank to get proposals."),
+  ask: (person, signal) =>
+    state.mode === "each"
+      ? api.complete(queryFor(person), Math.min(TOP, schema.limits.max_top_k), signal)
+      : api.completeJointly(queryFor(person), jointly(), signal),
+  settle: describe,
+  draw: (answers) => (state.mode === "each" ? eachByItself : wholeSets)(answers, actions),
+  said: (answers, milliseconds) => {
+    const count = answers.reduce((sum, { answer }) => sum + (answer ? proposed(answer).length : 0), 0);
+    return `${count} proposals in ${milliseconds} ms.`;
+  },
+  version: () => schema.version.number,
+  renew,
+  report,
+});
 
 const jointly = () => ({
   num_completions: state.together.num_completions,
@@ -182,29 +136,7 @@ function refuse(key, item) {
   soon();
 }
 
-function drawPeople() {
-  const { is_available, reason } = capability("context");
-  const compare = find("compare");
-  compare.disabled = !is_available;
-  compare.parentElement.title = reason ?? "";
-  state.hasTwo = compare.checked &&= is_available;
-  const opened = [...find("people").querySelectorAll(".person")].map((each) => each.open);
-  const read = schema.features.filter((feature) => !feature.silenced);
-  const forms = people().map((person, index) =>
-    contextForm(read, person.context, {
-      name: person.name,
-      isOpen: opened[index],
-      change: soon,
-      clear: (context) => {
-        person.context = context;
-        keepingFocus(find("people"), drawPeople);
-        soon();
-      },
-    }),
-  );
-  find("people").replaceChildren(...(is_available ? forms : [make("p", { class: "quiet" }, reason)]));
-  find("people").classList.toggle("two", state.hasTwo);
-}
+const drawPeople = () => showPeople(state, schema, { called: CUSTOMER, nobody: "A guest", change: soon });
 
 // Something to look at: two items that are far apart in the vocabulary, and a blank.
 async function startOver() {
@@ -268,13 +200,6 @@ function wire() {
       state.places.splice(at < 0 ? state.places.length : at, 0, { item });
     }, "search"),
   );
-}
-
-function report(error) {
-  const trouble = find("trouble");
-  trouble.textContent = error.message;
-  trouble.hidden = false;
-  markBusy(false);
 }
 
 async function start() {

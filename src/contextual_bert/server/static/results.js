@@ -1,12 +1,15 @@
 // The proposals, one column a customer: for each blank by itself, or whole sets.
 
 import { itemCard, nameOf } from "./cards.js";
+import { column, remarks } from "./columns.js";
 import { button, make, money, percent } from "./dom.js";
+
+export const CUSTOMER = "Customer";
 
 // answers: [{name, answer or problem}]; act: what a click on a proposal does.
 export function eachByItself(answers, act) {
   return answers.map(({ name, answer, problem }, person) =>
-    column(name, answers.length, problem, () =>
+    column(name, { count: answers.length, problem, called: CUSTOMER }, () =>
       answer.slots.map((slot, blank) =>
         make(
           "div",
@@ -15,7 +18,7 @@ export function eachByItself(answers, act) {
           slot.candidates.length ? proposals(slot, { name, person, blank, act }) : make("p", { class: "empty" }, slot.reason ?? "Nothing is left."),
           excluded(slot),
         ),
-      ).concat(remarks(answer)),
+      ).concat(remarksOn(answer)),
     ),
   );
 }
@@ -63,7 +66,7 @@ function excluded(slot) {
 
 export function wholeSets(answers, act) {
   return answers.map(({ name, answer, problem }) =>
-    column(name, answers.length, problem, () => [
+    column(name, { count: answers.length, problem, called: CUSTOMER }, () => [
       ...answer.completions.map((completion, number) =>
         make(
           "article",
@@ -80,7 +83,7 @@ export function wholeSets(answers, act) {
       ),
       answer.completions.length ? null : make("p", { class: "empty" }, answer.reason ?? "Nothing is left."),
       make("p", { class: "quiet" }, how(answer)),
-      ...remarks(answer),
+      ...remarksOn(answer),
     ]),
   );
 }
@@ -104,20 +107,7 @@ function how(answer) {
   return `${ways[answer.method] ?? answer.method}: ${answer.num_forward_passes.toLocaleString("en")} forward passes.`;
 }
 
-function column(name, columns, problem, content) {
-  return make(
-    "section",
-    { class: "column", "aria-label": `For customer ${name}` },
-    columns > 1 ? make("h3", {}, `For customer ${name}`) : null,
-    problem ? make("p", { class: "trouble", role: "alert" }, problem) : content(),
-  );
-}
-
-function remarks(answer) {
+function remarksOn(answer) {
   const refusals = (answer.slots ?? [answer]).map((each) => each.reason).filter(Boolean); // said where the proposals would be
-  const lines = answer.notes.filter((note) => !refusals.some((reason) => note.endsWith(reason)));
-  if (answer.unknown_items.length) lines.push(`The model does not know: ${answer.unknown_items.join(", ")}.`);
-  const unknown = Object.entries(answer.unknown_context).map(([feature, values]) => `${feature}: ${[values].flat().join(", ")}`);
-  if (unknown.length) lines.push(`Values that the model never saw, read as unknown: ${unknown.join("; ")}.`);
-  return lines.map((line) => make("p", { class: "quiet" }, line));
+  return remarks(answer.notes.filter((note) => !refusals.some((reason) => note.endsWith(reason))), answer);
 }

@@ -1,27 +1,27 @@
-// Why this item: a dialog with the contributions of fields and items as bars, and what others would get.
+// Reasons: a dialog that asks why, contributions as bars, and what others would get. It knows neither sets nor texts.
 
 import { explain } from "./api.js";
-import { nameOf } from "./cards.js";
 import { button, find, make, percent, spoken } from "./dom.js";
 
 let asked = null;
 
-export async function showWhy(query, item, slot, customer) {
+// title: of the dialog; parameters: of the question; from the reasons, report: elements, best: a sentence or nothing.
+export async function showReasons(query, { title, parameters, report, best }) {
   const dialog = find("why");
   asked?.abort();
   asked = new AbortController();
-  const title = make("h2", { id: "why-title", tabindex: -1 }, `Why ${nameOf(item)} for customer ${customer}?`);
+  const heading = make("h2", { id: "why-title", tabindex: -1 }, title);
   const shut = button("Close", () => dialog.close(), { class: "plain" });
   const status = make("p", { role: "status" }, "Asking the model with every part of what is known …");
   const body = make("div", { class: "reasons" });
-  dialog.replaceChildren(make("div", { class: "row head" }, title, shut), status, body);
+  dialog.replaceChildren(make("div", { class: "row head" }, heading, shut), status, body);
   dialog.addEventListener("close", () => asked.abort(), { once: true });
   dialog.showModal();
-  title.focus();
+  heading.focus();
   try {
-    const found = await explain(query, { item, slot }, asked.signal);
-    status.replaceChildren(...summary(found));
-    body.replaceChildren(...report(found));
+    const found = await explain(query, parameters, asked.signal);
+    status.replaceChildren(...summary(found, best(found)));
+    body.replaceChildren(...report(found).filter(Boolean));
   } catch (error) {
     if (error.name === "AbortError") return;
     status.replaceChildren();
@@ -29,30 +29,21 @@ export async function showWhy(query, item, slot, customer) {
   }
 }
 
-function summary(found) {
+function summary(found, best) {
   return [
     make("strong", {}, percent(found.probability)),
-    " for this customer, ",
+    " for this person, ",
     make("strong", {}, percent(found.anonymous_probability)),
     " for somebody of whom nothing is known.",
-    found.item === found.best_item ? "" : ` The best here is ${nameOf(found.best_item)}.`,
+    best ? ` ${best}` : "",
   ];
 }
 
-function report(found) {
-  return [
-    found.fields.length
-      ? bars("What is known of the customer", "field", found.fields.map((each) => ({ ...each, name: fieldName(each) })))
-      : make("p", {}, "Nothing is known of this customer, so nothing of it can be a reason."),
-    found.other_items.length
-      ? bars("What the other items do", "item", found.other_items.map((each) => ({ ...each, name: nameOf(each.item) })))
-      : null,
-    found.item_reasons ? ofTheItem(found) : null,
-    others(found),
-    make("p", { class: "quiet" }, footer(found)),
-    found.item_reasons ? make("p", { class: "quiet" }, footerOfFeatures(found.item_reasons)) : null,
-    ...found.notes.map((note) => make("p", { class: "quiet" }, note)),
-  ].filter(Boolean);
+// What is known of the person, as bars.
+export function fieldBars(fields, called) {
+  return fields.length
+    ? bars(`What is known of the ${called}`, "field", fields.map((each) => ({ ...each, name: fieldName(each) })))
+    : make("p", {}, `Nothing is known of this ${called}, so nothing of it can be a reason.`);
 }
 
 // A field that the run's own report could not tell from nothing has a mark; a note says what it means.
@@ -60,23 +51,8 @@ function fieldName({ field, is_told_apart }) {
   return is_told_apart === false ? `${spoken(field)} (?)` : spoken(field);
 }
 
-// What the item itself is, such as its colour, beside the average of the permitted items.
-function ofTheItem({ item, item_reasons: own }) {
-  const rows = own.features.map(({ feature, value, logit, standard_error }) =>
-    ({ name: spoken(feature), value, log_odds: logit, standard_error }));
-  const rest = own.is_new ? "what all new items have in common" : "what is its own";
-  return bars(`What ${nameOf(item)} itself is`, "feature", [...rows, { name: rest, log_odds: own.own_logit }]);
-}
-
-function footerOfFeatures(own) {
-  const how = own.is_sum
-    ? "exact, for the features are added up"
-    : "Shapley values, for a network reads all features at once; the last row has the rest";
-  return `Features of the item: how much more probable each makes it than the average of the ${own.num_items.toLocaleString("en")} permitted items (${how}).`;
-}
-
 // rows: contributions with a name, those of fields with a value.
-function bars(title, label, rows) {
+export function bars(title, label, rows) {
   const largest = Math.max(...rows.map((each) => Math.abs(each.log_odds)), 1e-9);
   const head = (text, kind) => make("th", { scope: "col", class: kind }, text);
   return make(
@@ -109,23 +85,9 @@ function factor(logOdds) {
   return `× ${value >= 0.1 && value < 100 ? value.toFixed(2) : value.toPrecision(3)}`;
 }
 
-function others(found) {
-  if (!found.counterfactuals.length) return null;
-  const grouped = new Map();
-  for (const { field, value, item } of found.counterfactuals) {
-    const key = JSON.stringify([field, item]);
-    grouped.set(key, [...(grouped.get(key) ?? []), value]);
-  }
-  const lines = [...grouped].map(([key, values]) => {
-    const [field, item] = JSON.parse(key);
-    return make("li", {}, `If ${spoken(field)} were ${or(values)}: `, make("strong", {}, nameOf(item)));
-  });
-  return make("section", {}, make("h3", {}, "What others would get"), make("ul", {}, ...lines));
-}
+export const or = (values) => (values.length < 2 ? values.join("") : `${values.slice(0, -1).join(", ")} or ${values.at(-1)}`);
 
-const or = (values) => (values.length < 2 ? values.join("") : `${values.slice(0, -1).join(", ")} or ${values.at(-1)}`);
-
-function footer(found) {
+export function footer(found) {
   const how = found.num_subsets === 1
     ? "the only subset of the known fields"
     : found.is_exact
