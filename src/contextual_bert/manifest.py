@@ -173,6 +173,16 @@ def model_digests(folder: str | Path) -> dict[str, str]:
     return {name: digest_of(directory / name) for name in sorted(MODEL_FILES) if (directory / name).is_file()}
 
 
+def weights_digest(folder: str | Path) -> str:
+    """Return one SHA-256 for all files of a folder's model, see ``model_digests``.
+
+    Example:
+        >>> len(weights_digest("runs/verdict"))
+        64
+    """
+    return hashlib.sha256(json_text(sorted(model_digests(folder).items())).encode()).hexdigest()
+
+
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, as hexadecimal digits.
 

@@ -15,7 +15,7 @@ from contextual_bert_cli.constraint_options import CONSTRAINT_OPTIONS, given_con
 from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
 from contextual_bert_cli.option_values import split_commas
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, working
-from contextual_bert_cli.pipelines import load_pipeline, load_with_notes
+from contextual_bert_cli.pipelines import calibrate_by, load_pipeline, load_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of, reading_of_trained, reading_over, separator_of
 
@@ -48,6 +48,14 @@ def show_answer(answer: "Answer", *, num_items: int) -> None:
                 f"Probabilities are among the permitted items; the model gives {slot['excluded_probability']:.2%} "
                 f"to the {num_items - slot['num_permitted']:,} others."
             )
+        if "prediction_set" in slot:
+            sure: Any = slot
+            remark(
+                f"The prediction set, which holds the true item {sure['coverage']:.0%} of the time: "
+                f"{', '.join(sure['prediction_set']) or 'nothing that is permitted'}."
+            )
+            if sure["num_forbidden"]:
+                remark(f"The query forbids {counted(sure['num_forbidden'], 'item')} of it, and they are left out.")
     show_remarks(answer)
 
 
@@ -208,6 +216,7 @@ def command(
     budget: constraint_options.Budget = None,
     budget_includes_visible: constraint_options.BudgetIncludesVisible = False,
     one_per: constraint_options.OnePer = None,
+    coverage: options.Coverage = None,
     joint: Annotated[
         bool, typer.Option("--joint", help="Fill all [MASK] of a set together, and propose whole sets.")
     ] = False,
@@ -310,6 +319,12 @@ def command(
         raise ConfigurationError(
             "belongs to --set and --input", fix="With --data each blank is filled by itself.", setting="--joint"
         )
+    if coverage is not None and (data is not None or joint):
+        raise ConfigurationError(
+            f"is for --set and --input, not for {'--joint' if joint else '--data'}",
+            fix="Leave it out.",
+            setting="--coverage",
+        )
     load_arrow()
     check_reads(choices, ("catalogue", "data"))
     reading = reading_of(choices)
@@ -367,6 +382,7 @@ def command(
     own = {"items": items_of(items, between)} if items is not None else {}
     asked = asked_queries(choices, SET, own, everywhere=given_everywhere(choices), separator=between)
     pipeline = load_with_notes(directory, device=device, catalogue=catalogue, reading=reading, is_exact=exact or joint)
+    calibrate_by(pipeline, directory, coverage)
     noun = trained.row_noun
     with working(f"completing {counted(len(asked.queries), noun)}"), asked.placing:
         answers: Any

@@ -12,7 +12,7 @@ from contextual_bert_cli.failures import InWords
 
 # In the order of ``--help``.
 COMMANDS = (
-    *("inspect", "split", "train", "evaluate", "importance", "complete", "similar", "explain", "vectors"),
+    *("inspect", "split", "train", "evaluate", "calibrate", "importance", "complete", "similar", "explain", "vectors"),
     *("export", "serve", "compare", "tune", "predict", "sample", "generate", "inspect-model", "parameters"),
     *("catalogue", "index", "histories", "publish", "world"),
 )

@@ -15,9 +15,7 @@ from contextual_bert_cli.output import (
     check_output_path,
     next_commands,
     remark,
-    show,
-    show_json_text,
-    show_text,
+    show_numbers,
 )
 from contextual_bert_cli.recipe_options import READING, typed, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, evaluation_overrides
@@ -26,6 +24,7 @@ EXAMPLE = """\b
 Example:
   contextual-bert importance runs/gsu --output runs/gsu/importance
   contextual-bert importance runs/gsu --replace missing
+  contextual-bert importance runs/gsu --flip gender
   contextual-bert importance runs/gsu --part validation --permutations 5 --format json > importance.json
 """
 
@@ -52,6 +51,13 @@ def command(
             "a feature that is the same in every row.",
         ),
     ] = "permute",
+    flip: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Instead: how often the answer changes when this field says something else, each value in turn.",
+        ),
+    ] = None,
     output_format: options.FormatChoice = "table",
     output: Annotated[
         Path | None,
@@ -71,6 +77,13 @@ def command(
 
     calm_transformers()
     check_output_path(output)
+    if flip is not None and (replace != "permute" or permutations > 1):
+        raise ConfigurationError(
+            "gives each row each other value, and permutes none",
+            setting="--flip",
+            value=flip,
+            fix="Leave --replace and --permutations out.",
+        )
     if replace == "missing" and permutations > 1:
         raise ConfigurationError(
             "is for --replace permute: what is missing is so once",
@@ -89,6 +102,20 @@ def command(
     reading = overrides.get("reading", run.recipe.reading)
     check_asked_columns(data or run.recipe.data, (items, order, customer, *split_commas(group_by)), settings=reading)
 
+    if flip is not None:
+        from contextual_bert.runs.flips import flip_field
+        from contextual_bert.runs.report_files import write_flips
+        from contextual_bert.training import counting
+
+        overrides |= {"device": device, "dtype": dtype}
+        with counting(f"answering for each {flip}") as progress:
+            flipped = flip_field(run, flip, overrides=overrides, part=part, batch_size=batch_size, progress=progress)
+        remark(*flipped.lines)
+        show_numbers(flipped.flips, output_format)
+        if output is not None:
+            remark(f"wrote {', '.join(str(path) for path in write_flips(flipped.flips, output))}")
+        return
+
     from contextual_bert.runs.permutation_importance import ablate_features, permute_features
     from contextual_bert.runs.report_files import write_importance
     from contextual_bert.training import counting
@@ -105,12 +132,7 @@ def command(
         else:
             found = permute_features(run, num_permutations=permutations, **how)
     remark(*found.lines)
-    if output_format == "json":
-        show_json_text(found.importances.to_json())
-    elif output_format == "markdown":
-        show_text(found.importances.to_markdown())
-    else:
-        show(found.importances.to_rich())
+    show_numbers(found.importances, output_format)
     if output is not None:
         remark(f"wrote {', '.join(str(path) for path in write_importance(found.importances, output))}")
     same = [

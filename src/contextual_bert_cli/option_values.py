@@ -1,5 +1,6 @@
 """Values of options: words of a fixed list, lists with commas, NAME=VALUE pairs, and the conditions of ``--where``."""
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -71,6 +72,27 @@ def split_commas(values: Sequence[str] | None) -> tuple[str, ...]:
         ('a', 'b', 'c')
     """
     return tuple(part for value in values or () for part in (piece.strip() for piece in value.split(",")) if part)
+
+
+def read_share(text: str, *, option: str) -> float:
+    """Return a share, a number between 0 and 1, from its text.
+
+    Raises:
+        ConfigurationError: it is none.
+
+    Example:
+        >>> read_share("0.9", option="--coverage")
+        0.9
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1:
+        raise ConfigurationError("is no share between 0 and 1", setting=option, value=text, fix="Give one such as 0.9.")
+    return share
 
 
 def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:

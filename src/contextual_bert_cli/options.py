@@ -112,6 +112,15 @@ RunBatchSize = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="Masked sets, or texts, a forward pass; default: the run's.")
 ]
 
+Coverage = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Of a run that calibrate has calibrated: add the set that holds the true one so often, as 0.9, and temper "
+        "the probabilities.",
+    ),
+]
+
 # Of the recipe's fields, for commands that have no others.
 SplitFile = Annotated[Path | None, option_info("split")]
 ScoredTokens = Annotated[str | None, option_info("scored_tokens")]

@@ -88,6 +88,21 @@ def remark_unknown(context: Mapping[str, Sequence[str]]) -> None:
         remark(f"unknown values of {feature}, treated as unknown: {', '.join(values)}")
 
 
+def show_numbers(numbers: Any, output_format: str) -> None:
+    """Print a report as --format says.
+
+    Args:
+        numbers: with ``to_json``, ``to_markdown`` and ``to_rich``.
+        output_format: json, markdown or table.
+    """
+    if output_format == "json":
+        show_json_text(numbers.to_json())
+    elif output_format == "markdown":
+        show_text(numbers.to_markdown())
+    else:
+        show(numbers.to_rich())
+
+
 def next_commands(*commands: Sequence[str | None]) -> None:
     """Print the commands to run next, ready to be copied. Parts that are None are left out."""
     remark("", "next:")

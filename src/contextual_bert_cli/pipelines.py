@@ -110,6 +110,25 @@ def load_text_pipeline(
     return others.get(kind, TextPipeline).from_pretrained(directory, device=chosen_device(device), **how)
 
 
+def calibrate_by(pipeline: Any, directory: Path, coverage: float | None) -> None:
+    """Let a pipeline answer by the calibration of its run, where a coverage is asked for.
+
+    Args:
+        pipeline: of labels or of sets.
+        directory: of the run.
+        coverage: how often prediction sets hold the true one; None: answers are as the model gives them.
+
+    Raises:
+        RunDirectoryError: a run that was not calibrated, or an export.
+        ConfigurationError: a coverage that it was not calibrated for; a model that gives no single label or item.
+    """
+    if coverage is None:
+        return
+    from contextual_bert.inference.applied_calibration import AppliedCalibration
+
+    pipeline.calibrate_by(AppliedCalibration.from_run(directory, coverage))
+
+
 def check_has_torch(directory: Path) -> None:
     """Raise ConfigurationError where torch, which computes a run, is not installed.
 

@@ -22,7 +22,7 @@ from contextual_bert_cli.output import (
     show_text,
     working,
 )
-from contextual_bert_cli.pipelines import load_text_with_notes
+from contextual_bert_cli.pipelines import calibrate_by, load_text_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of_trained, reading_over, recipe_of_run
 from contextual_bert_cli.records import at_options, read_context
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from contextual_bert.data import ReadSettings
     from contextual_bert.inference import TextAnswer, TextSpan
     from contextual_bert.inference.texts.base_question_answering import BaseQuestionAnsweringPipeline
-    from contextual_bert.inference.texts.text_answers import TextNumber, TextWritten
+    from contextual_bert.inference.texts.text_answers import SureTextAnswer, TextNumber, TextWritten
 
 # Key of a query about a text -> the option that gives it.
 QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
@@ -172,6 +172,7 @@ def command(
     output_format: Annotated[
         str, typer.Option("--format", **one_of(("table", "json")), help="How to print the answer to --text.")
     ] = "table",
+    coverage: options.Coverage = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts, or windows of them, a forward pass.")] = 64,
     device: options.Device = "auto",
     given: Mapping[str, Any],
@@ -234,6 +235,8 @@ def command(
             except UnknownNameError as error:
                 raise error.further(f"Name the right one with {option}.") from error
 
+    if coverage is not None and (is_asking or writes):
+        raise ConfigurationError("is for runs that give a label", setting="--coverage", fix="Leave it out.")
     if is_asking:
         asked: Any = load_text_with_notes(directory, device=device, kind="question_answering")
         if data is None or output is None:
@@ -256,6 +259,7 @@ def command(
         return
     query = {"text": text, "pair": pair, "context": own}
     pipeline: Any = load_text_with_notes(directory, device=device, kind=kind, truncation=kept)
+    calibrate_by(pipeline, directory, coverage)
     if data is not None and output is not None:
         columns = {"text": text_column or learned.text or "text", "pair": pair_column or learned.pair}
         predict = partial(pipeline.label_table, batch_size=batch_size)
@@ -369,7 +373,7 @@ def check_output(output: Path, schema: "Schema") -> None:
         raise error.moved(file=f"--output {output}") from error
 
 
-def show_text_answer(answer: "TextAnswer | TextNumber", text: str) -> None:
+def show_text_answer(answer: "TextAnswer | TextNumber | SureTextAnswer", text: str) -> None:
     """A table of labels, or of words, then in words what the model did not know or read."""
     from contextual_bert.evaluation.tables import Table, render_rich
 
@@ -386,6 +390,10 @@ def show_text_answer(answer: "TextAnswer | TextNumber", text: str) -> None:
         ranked = sorted(shares.items(), key=lambda entry: -entry[1])
         rows = tuple((name, "█" * round(BAR_WIDTH * share), f"{share:.2%}") for name, share in ranked)
         title += f": {', '.join(map(str, label)) or 'no label' if isinstance(label, list) else label}"
+        if "prediction_set" in answer:
+            inside = {*answer["prediction_set"]}
+            heading = (*heading, f"{answer['coverage']:.0%} set")
+            rows = tuple((*row, "yes" if row[0] in inside else "") for row in rows)
     else:
         heading, num_label_columns = ("number",), 0
         numbers = [[number] for number in cast("list[float]", label if isinstance(label, list) else [label])]

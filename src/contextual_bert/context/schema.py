@@ -14,7 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from contextual_bert.arrow_types import without_views
@@ -179,6 +181,14 @@ class ContextSchema(BaseModel):
     def sensitive_names(self) -> frozenset[str]:
         """Names of the sensitive features, and of the columns that they read."""
         return frozenset(name for each in self.features if each.sensitive for name in (each.name, each.column))
+
+    def names_of(self, context: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.str_] | list[list[str]]]:
+        """Return feature -> the name, or names, of each row of an encoded context: segments of a report.
+
+        Sensitive features are left out, for names tell their values. So are silenced ones, which say nothing.
+        """
+        shown = [feature for feature in self.read_features if not feature.sensitive and feature.name in context]
+        return {feature.name: feature.names(context[feature.name]) for feature in shown}
 
     def with_context_size(self, context_size: int) -> "ContextSchema":
         """A copy whose embedding sizes sum to exactly `context_size`, in proportion to the present ones.

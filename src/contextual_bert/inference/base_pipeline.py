@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, QueryError, SchemaError, UnknownNameError
+from contextual_bert.inference.applied_calibration import OF_GUIDANCE, OF_ONE_BLANK, AppliedCalibration, SureAnswers
 from contextual_bert.inference.capabilities import Model, guidance_notes
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_answers import (
@@ -21,6 +22,7 @@ from contextual_bert.inference.completion_answers import (
     Candidate,
     Remarks,
     Slot,
+    SureSlot,
     estimate_notes,
     new_candidates,
     new_item_notes,
@@ -101,6 +103,7 @@ class BaseCompletionPipeline(ABC):
     # Shape (vocabulary,): which items no set of training held; None where items are names alone.
     is_new: NDArray[np.bool_] | None = None
     origin_notes: Sequence[str] = ()  # of an export, on the run that it came from
+    calibration: AppliedCalibration | None = None  # what answers are calibrated by; None: they are as the model's
     sets = TrainedSets()  # how the run read its sets; what ``from_pretrained`` finds in the folder
 
     def __init__(self, model: SetModel, processor: Any, *, catalogue: Catalogue | None = None) -> None:
@@ -208,6 +211,19 @@ class BaseCompletionPipeline(ABC):
             for row, (request, slots) in enumerate(zip(batch, filled, strict=True), start):
                 yield self.answer(request, slots, unknown=unknown[row], context_notes=notes.of(row))
 
+    def calibrate_by(self, calibration: AppliedCalibration) -> None:
+        """Give tempered probabilities from now on, and a prediction set with each slot. All items are ranked.
+
+        Raises:
+            ConfigurationError: the pipeline ranks some items alone.
+        """
+        if self.max_top_k is not None:
+            raise ConfigurationError(
+                f"A prediction set is chosen from all items, and this export ranks {self.max_top_k:,}",
+                fix="Name the run that it was made from.",
+            )
+        self.calibration = calibration
+
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """Return the permitted items of each blank of the query."""
         check_set(request, self.model.config, row=row)
@@ -263,10 +279,73 @@ class BaseCompletionPipeline(ABC):
         """
         each_blank = np.concatenate([each.items for each in permitted])
         read, gaps = self.read_of(sets, gaps)
+        if self.calibration is not None:
+            blanks_of = [list(items).count(MASK) for items in sets]
+            sure = self._sure(read, context, blanks_of, guidance=guidance, gaps=gaps)
+            return self._sure_slots(sets, permitted, each_blank, sure, top_k=top_k)
         found = self.rank_permitted(read, context, each_blank, top_k=top_k, guidance=guidance, gaps=gaps)
         errors = found.errors.tolist() if found.errors is not None else [0.0] * len(found.ids)
         ranked = zip(found.ids.tolist(), found.probabilities.tolist(), found.excluded.tolist(), errors, strict=True)
         return self.slots(sets, permitted, ranked)
+
+    def _sure(
+        self,
+        sets: Sequence[Sequence[str]],
+        context: Any,
+        blanks_of: Sequence[int],
+        *,
+        guidance: Sequence[float] | float,
+        gaps: Gaps | None,
+    ) -> SureAnswers:
+        """Return the tempered probabilities of all items for each blank, and its prediction set."""
+        vocabulary = self.processor.items
+        rows = np.repeat(np.arange(len(sets)), blanks_of)
+        choices = np.ones((len(sets), len(vocabulary)), dtype=np.bool_)
+        choices[:, : len(vocabulary.reserved)] = False
+        if self._over == "candidates":  # what a set shows is no choice, as in training
+            for row, items in enumerate(sets):
+                choices[row, [index for item in items if (index := vocabulary.id_of_value(item)) is not None]] = False
+        ranked = self.rank_permitted(sets, context, choices[rows], top_k=len(vocabulary), guidance=guidance, gaps=gaps)
+        shares = np.zeros((len(rows), len(vocabulary)))
+        np.put_along_axis(shares, ranked.ids, ranked.probabilities.astype(np.float64), axis=1)
+        own = {name: np.asarray(values)[rows] for name, values in (context or {}).items()}
+        return cast(AppliedCalibration, self.calibration).read(shares * choices[rows], own, self.processor.schema)
+
+    def _sure_slots(
+        self,
+        sets: Sequence[Sequence[str]],
+        permitted: Sequence[Permitted],
+        each_blank: NDArray[np.bool_],
+        sure: SureAnswers,
+        *,
+        top_k: int,
+    ) -> Iterator[list[Slot]]:
+        """Yield the slots of each set, with a prediction set each."""
+        shares = np.where(each_blank, sure.shares, 0.0)
+        inside = shares.sum(axis=1)
+        order = np.argsort(np.where(each_blank, -sure.shares, np.inf), axis=1, kind="stable")
+        proposed = np.take_along_axis(shares, order, axis=1) / np.maximum(inside, np.finfo(float).tiny)[:, None]
+        count = min(top_k, order.shape[1])
+        excluded = np.clip(1 - inside, 0.0, 1.0).tolist()
+        ranked = zip(order[:, :count].tolist(), proposed[:, :count].tolist(), excluded, [0.0] * len(order), strict=True)
+        kept = sure.is_in_set & each_blank
+        num_forbidden, coverage = (sure.is_in_set & ~each_blank).sum(axis=1), self.calibration
+        blank = 0
+        for slots in self.slots(sets, permitted, ranked):
+            found: list[Slot] = []
+            for slot in slots:
+                ids = order[blank][kept[blank, order[blank]]].tolist()
+                names = [self.processor.items.value_of(index) for index in ids]
+                found.append(
+                    SureSlot(
+                        **slot,
+                        prediction_set=names,
+                        coverage=cast(AppliedCalibration, coverage).coverage,
+                        num_forbidden=int(num_forbidden[blank]),
+                    )
+                )
+                blank += 1
+            yield found
 
     def slots(
         self,
@@ -316,6 +395,8 @@ class BaseCompletionPipeline(ABC):
                 f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
             )
         notes += estimate_notes(slots)
+        if self.calibration is not None:
+            notes += [OF_ONE_BLANK] * (len(slots) > 1) + [OF_GUIDANCE] * (request.guidance != 1)
         remarks = self.remarks(request, [*notes, *context_notes], unknown=unknown)
         remarks["notes"] += new_item_notes(new_candidates(slots))  # last, see ``shortened``
         return Answer(items=request.items, slots=slots, **remarks)

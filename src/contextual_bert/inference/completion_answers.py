@@ -50,6 +50,18 @@ class Slot(TypedDict):
     probability_error: NotRequired[float]
 
 
+class SureSlot(Slot):
+    """The proposals for one [MASK] with the items that the true one is among.
+
+    ``prediction_set``: permitted items, the likeliest first; ``coverage``: how often such sets hold the true one, 0 to
+    1, before the query forbids items; ``num_forbidden``: items that it forbids of the set.
+    """
+
+    prediction_set: list[str]
+    coverage: float
+    num_forbidden: int
+
+
 class Remarks(TypedDict):
     """Remarks on a query, beside its proposals.
 

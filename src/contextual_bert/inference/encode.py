@@ -106,6 +106,6 @@ def segment_labels(
     Sensitive features are left out: what is reported by label would tell their values. Silenced features are left out,
     too: each row of them reads as missing.
     """
-    features = processor.schema.features if processor.schema is not None else ()
-    shown = [feature for feature in features if not (feature.sensitive or feature.silenced)]
-    return {feature.name: feature.names(dataset.context[feature.name].numpy()) for feature in shown}
+    if processor.schema is None:
+        return {}
+    return processor.schema.names_of({name: each.numpy() for name, each in dataset.context.items()})

@@ -20,6 +20,7 @@ from contextual_bert.candidates import exclude, excluded_ids
 from contextual_bert.data import ReadSettings
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.applied_calibration import AppliedCalibration
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline, Gaps, Query, Ranking
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_answers import JointAnswer, Method, new_item_notes
@@ -133,6 +134,11 @@ class CompletionPipeline(BaseCompletionPipeline):
             if index is not None:
                 pipeline.rank_by(index)
         return pipeline
+
+    def calibrate_by(self, calibration: AppliedCalibration) -> None:
+        """Give tempered probabilities and prediction sets from now on; no index ranks then."""
+        super().calibrate_by(calibration)
+        self.rank_by(None)
 
     def rank_by(self, index: ItemIndex | None) -> None:
         """Rank the items by an index of the output matrix from now on; by the whole matrix, with None.

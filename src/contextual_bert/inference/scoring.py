@@ -21,7 +21,7 @@ from contextual_bert.data import EveryPosition, LastPosition, MaskingCollator, S
 from contextual_bert.errors import NAME, DataError, Message, NonFiniteError
 from contextual_bert.evaluation import Scores, SetPredictions
 from contextual_bert.inference.encode import set_index
-from contextual_bert.inference.whole_rows import NewItemShares, ProposedItems
+from contextual_bert.inference.whole_rows import ChoiceRows, NewItemShares, ProposedItems, item_logits
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
 # Weights of a trained model are at most some hundreds; far beyond, their products overflow.
@@ -198,21 +198,43 @@ def score_new_items(
         hide: what was hidden: single items, whole sets, or last items.
         **settings: of the scoring, ``longest`` of last items among them.
     """
-    longest = settings.pop("longest", None)
-    settings = {"batch_size": 1024, "dtype": torch.float32, "is_shared": False, "progress": None, **settings}
+    targets = item_rows(dataset, hide=hide, longest=settings.pop("longest", None))
+    return read_rows(scorer, NewItemShares(targets, is_new), scores, **settings)[:, 0]
+
+
+def item_rows(
+    dataset: SequenceDataset, *, hide: Literal["items", "set", "next"], longest: int | None = None
+) -> ChoiceRows:
+    """Return the rows of sets in which items are chosen.
+
+    Args:
+        dataset: the sets.
+        hide: what is hidden: single items, whole sets, or last items.
+        longest: as for ``score_next_items``.
+    """
     if hide == "set":
-        targets: _MaskedItems | _WholeSets = _WholeSets(dataset, dataset)
-    else:
-        targets = _NextItems(dataset, longest) if hide == "next" else _MaskedItems(dataset, tokenizer=None, most=None)
-    rows = collect(scorer, NewItemShares(targets, is_new), **settings)
-    shares = rows[rows[:, 0].argsort(), 1]
-    index = set_index(dataset, scores.example_id)
-    if isinstance(targets, _WholeSets):
-        return shares[targets.sets.argsort().numpy()[index]]
-    width = int(dataset.sizes.max()) + 1
-    keys = targets.positions.set_index.numpy() * width + targets.positions.positions.numpy()
-    order = keys.argsort()
-    return shares[order[np.searchsorted(keys, index * width + scores.position, sorter=order)]]
+        return _WholeSets(dataset, dataset)
+    return _NextItems(dataset, longest) if hide == "next" else _MaskedItems(dataset, tokenizer=None, most=None)
+
+
+class RowReader(Protocol):
+    """Protocol of what is read from whole rows: see ``whole_rows``."""
+
+    targets: ChoiceRows
+
+
+def read_rows(scorer: Any, reader: RowReader, scores: Scores, **settings: Any) -> NDArray[np.float64]:
+    """Return what is read from the whole rows of scores, (rows, n), in the order of the scores.
+
+    Args:
+        scorer: as it was scored.
+        reader: of the rows, such as ``NewItemShares``.
+        scores: of the same rows.
+        **settings: ``batch_size``, ``dtype``, ``is_shared`` and ``progress``, as for ``score``.
+    """
+    settings = {"batch_size": 1024, "dtype": torch.float32, "is_shared": False, "progress": None, **settings}
+    found = collect(scorer, cast(Any, reader), **settings)
+    return found[found[:, 0].argsort(), 1:][reader.targets.rows_of(scores)]
 
 
 def _scored_with_lists(
@@ -372,6 +394,21 @@ class _MaskedItems:
     def num_results(self) -> int:
         return len(self.positions)
 
+    def choice_logits(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Return the logits of all items, see ``item_logits``."""
+        return item_logits(model, inputs)
+
+    def sequences(self, numbers: Tensor) -> Tensor:
+        """Return the number of the set of each of these rows."""
+        return self.positions.set_index[numbers]
+
+    def rows_of(self, scores: Scores) -> NDArray[np.int64]:
+        """Return the row of each scored position."""
+        index, width = set_index(self.dataset, scores.example_id), int(self.dataset.sizes.max()) + 1
+        keys = self.positions.set_index.numpy() * width + self.positions.positions.numpy()
+        order = keys.argsort()
+        return order[np.searchsorted(keys, index * width + scores.position, sorter=order)]
+
     def is_asked(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return True for each position: each is asked for."""
         return np.ones(len(items), dtype=np.bool_)
@@ -439,6 +476,18 @@ class _WholeSets:
     @property
     def num_results(self) -> int:
         return len(self.positions)
+
+    def choice_logits(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Return the logits of all items, see ``item_logits``."""
+        return item_logits(model, inputs)
+
+    def sequences(self, numbers: Tensor) -> Tensor:
+        """Return the number of the set of each of these rows."""
+        return self.sets[numbers]
+
+    def rows_of(self, scores: Scores) -> NDArray[np.int64]:
+        """Return the row of the set of each scored item."""
+        return self.sets.argsort().numpy()[set_index(self.dataset, scores.example_id)]
 
     def is_asked(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return False for each item that stands before in its set; unknown items may be others."""

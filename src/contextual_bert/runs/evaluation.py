@@ -1,6 +1,7 @@
 """Evaluation of a finished run on a table, and of the oracle on outfits of its world: docs/protocol.md."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores, evaluate_scores
+from contextual_bert.evaluation.answer_calibration import AnswerCalibration
 from contextual_bert.frames import Frame
 from contextual_bert.inference import outside_lines_of
+from contextual_bert.manifest import weights_digest
+from contextual_bert.runs.calibrated_evaluation import Steps, answers_with
 from contextual_bert.runs.evaluator import (
     BATCH_SIZE,
     EVALUATED,
@@ -134,7 +138,7 @@ def evaluate_run(
     """Score every row of a table: every item masked once and ranked among all, or every label.
 
     On the run's own table and split the numbers are those of its metrics.json; but a run with the contexts of others is
-    given the true ones.
+    given the true ones. Of a run that was calibrated, its prediction sets are measured, too.
 
     Args:
         directory: the run directory; or what ``finished_run`` gave for it.
@@ -146,7 +150,12 @@ def evaluate_run(
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
     data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
-    return data.evaluate(progress=progress)
+    calibration = AnswerCalibration.from_run(data.directory, weights=weights_digest(data.directory))
+    if calibration is None:
+        return data.evaluate(progress=progress)
+    steps = Steps(progress, num_passes=2)
+    found = data.evaluate(progress=steps.next())
+    return replace(found, calibrated=answers_with(data, found.scores, calibration, progress=steps.next()))
 
 
 def evaluate_oracle(world: StylistWorld, table: pa.Table, *, progress: Progress | None = None) -> Evaluation:

@@ -18,6 +18,7 @@ from contextual_bert.data.policies import no_order
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores
+from contextual_bert.evaluation.calibrated_answers import CalibratedAnswers
 from contextual_bert.frames import Frame
 from contextual_bert.inference import set_index
 from contextual_bert.inference.reread import reread_context
@@ -46,12 +47,14 @@ class Evaluation:
         scores: the rows they were computed from.
         num_unknown_targets: positions left out because their item is not in the vocabulary: it cannot be ranked.
         lines: what was read, for people.
+        calibrated: the numbers of calibrated answers, of a run that was calibrated; else None.
     """
 
     report: Report
     scores: Scores
     num_unknown_targets: int
     lines: tuple[str, ...]
+    calibrated: CalibratedAnswers | None = None
 
     def to_json(self) -> str:
         """Return the report as JSON."""
@@ -59,11 +62,13 @@ class Evaluation:
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Return tables and footer; at most ``num_segments`` segments, the worst first, or all in order."""
-        return self.report.to_markdown(num_segments=num_segments)
+        told = self.report.to_markdown(num_segments=num_segments)
+        return told if self.calibrated is None else f"{told}\n{self.calibrated.to_markdown()}"
 
     def to_rich(self, *, num_segments: int | None = 10) -> Group:
         """Return the same for a terminal."""
-        return self.report.to_rich(num_segments=num_segments)
+        told = self.report.to_rich(num_segments=num_segments)
+        return told if self.calibrated is None else Group(told, "", self.calibrated.to_rich())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

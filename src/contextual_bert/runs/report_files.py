@@ -11,11 +11,16 @@ from contextual_bert.evaluation import (
     plot_reliability,
     plot_segments,
 )
+from contextual_bert.evaluation.calibrated_answers import CalibratedAnswers
+from contextual_bert.evaluation.field_flips import FieldFlips
+from contextual_bert.evaluation.flip_plot import plot_flips
+from contextual_bert.evaluation.set_coverage_plot import plot_set_coverage
 from contextual_bert.runs.evaluator import Evaluation
 
 
 def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int | None = None) -> list[Path]:
-    """report.md, report.json and reliability.png, recall.png where items are ranked, segments.png where one is large.
+    """report.md, report.json and reliability.png, recall.png where items are ranked, segments.png where one is large,
+    calibrated.json and calibrated.png of a calibrated run.
 
     Args:
         evaluation: what to write.
@@ -32,10 +37,33 @@ def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int |
         if max(report.settings.ks) > 1:
             plot_recall(report, folder / "recall.png")
         plot_reliability(report, folder / "reliability.png")
+        if evaluation.calibrated is not None:
+            (folder / "calibrated.json").write_text(evaluation.calibrated.to_json(), encoding="utf-8")
+            plot_set_coverage(evaluation.calibrated, folder / "calibrated.png")
         try:
             plot_segments(report, folder / "segments.png")
         except ConfigurationError:
             (directory / "segments.png").unlink(missing_ok=True)  # of an earlier report: no segment is large enough now
+        names = sorted(path.name for path in folder.iterdir())
+    return [directory / name for name in names]
+
+
+def write_calibrated(answers: CalibratedAnswers, directory: Path) -> list[Path]:
+    """calibrated.md, calibrated.json and calibrated.png; returns what was written."""
+    with replacing_directory(directory) as folder:
+        (folder / "calibrated.md").write_text(answers.to_markdown(), encoding="utf-8")
+        (folder / "calibrated.json").write_text(answers.to_json(), encoding="utf-8")
+        plot_set_coverage(answers, folder / "calibrated.png")
+        names = sorted(path.name for path in folder.iterdir())
+    return [directory / name for name in names]
+
+
+def write_flips(flips: FieldFlips, directory: Path) -> list[Path]:
+    """flips.md, flips.json and flips.png; returns what was written."""
+    with replacing_directory(directory) as folder:
+        (folder / "flips.md").write_text(flips.to_markdown(), encoding="utf-8")
+        (folder / "flips.json").write_text(flips.to_json(), encoding="utf-8")
+        plot_flips(flips, folder / "flips.png")
         names = sorted(path.name for path in folder.iterdir())
     return [directory / name for name in names]
 

@@ -39,6 +39,7 @@ from contextual_bert.evaluation import (
     SetPredictions,
     TextPredictions,
 )
+from contextual_bert.evaluation.answer_calibration import CALIBRATION_FILE
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, is_metric
 from contextual_bert.inference.saved_files import RECORD_FILE, check_run, holds_baseline
 from contextual_bert.json_text import echoed, json_text, read_json_object, unreadable
@@ -71,12 +72,11 @@ RUN_FILES = (
     MANIFEST_FILE,
     SCORES_FILE,
     HISTORY_FILE,
+    CALIBRATION_FILE,
     *MODEL_FILES,
     "baseline.json",
     "generation_config.json",
-    "processor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
+    *("processor_config.json", "tokenizer.json", "tokenizer_config.json"),
     "schema.json",
     "split.json",
     RECIPE_FILE,

@@ -30,6 +30,7 @@ BASES: Mapping[str, str] = {
     "train": f"{SETS} --output new",
     "compare": f"{SETS} --output new",
     "evaluate": "runs/sets",
+    "calibrate": "runs/sets",
     "importance": "runs/sets",
     "explain": f"runs/sets --set a {CONTEXT}",
     "similar": "runs/sets --item a",

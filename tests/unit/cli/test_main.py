@@ -23,6 +23,7 @@ COMMANDS = (
     "split",
     "train",
     "evaluate",
+    "calibrate",
     "importance",
     "complete",
     "similar",

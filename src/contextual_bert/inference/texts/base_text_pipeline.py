@@ -20,6 +20,7 @@ from contextual_bert.data import read_table
 from contextual_bert.data.checked_columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.applied_calibration import OF_GUIDANCE, AppliedCalibration
 from contextual_bert.inference.capabilities import guidance_notes
 from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
 from contextual_bert.inference.queries import (
@@ -29,8 +30,16 @@ from contextual_bert.inference.queries import (
     in_queries,
 )
 from contextual_bert.inference.saved_files import PairUse
-from contextual_bert.inference.texts.text_answers import TextAnswer, TextNumber
-from contextual_bert.inference.texts.text_labels import HIGH, LABEL, LOW, PROBABILITY, LabelColumns, softmax
+from contextual_bert.inference.texts.text_answers import SureTextAnswer, TextAnswer, TextNumber
+from contextual_bert.inference.texts.text_labels import (
+    HIGH,
+    LABEL,
+    LOW,
+    PREDICTION_SET,
+    PROBABILITY,
+    LabelColumns,
+    softmax,
+)
 from contextual_bert.inference.texts.text_layout import (
     NO_START,
     Layout,
@@ -93,6 +102,7 @@ class BaseTextPipeline(ABC):
     origin_notes: Sequence[str] = ()  # of an export, on the run that it came from
     no_logits: str | None = None  # why nothing can be explained, of an export
     verdicts: FieldVerdicts | None = None  # what the run's report says of each field; None where it does not
+    calibration: AppliedCalibration | None = None  # what answers are calibrated by; None: they are as the model's
 
     def __init__(
         self,
@@ -136,10 +146,24 @@ class BaseTextPipeline(ABC):
         """Return the characters of the words, of a model that reads them; None of all others."""
         return None
 
+    def calibrate_by(self, calibration: AppliedCalibration) -> None:
+        """Give tempered probabilities from now on, and a prediction set with each label.
+
+        Raises:
+            ConfigurationError: the model gives something else than one label of each text.
+        """
+        if self._labels.gives != "label":
+            raise ConfigurationError(
+                f"A prediction set is of one label of a text, and this model gives {self._labels.gives}",
+                fix="Ask without a coverage.",
+            )
+        self.calibration = calibration
+
     @property
     def columns(self) -> pa.Schema:
         """The columns that ``label_table`` adds."""
-        return self._labels.schema
+        schema = self._labels.schema
+        return schema.append(pa.field(PREDICTION_SET, pa.list_(pa.string()))) if self.calibration else schema
 
     def notes(self) -> list[str]:
         """Return sentences on what was loaded, such as an export whose run is another one now."""
@@ -320,6 +344,9 @@ class BaseTextPipeline(ABC):
             else:
                 is_start = batch.is_real & (read.word_starts[batch.places] != NO_START)
                 kept[batch.places[batch.is_real]] = self.read_tags(logits, is_start)[batch.is_real]
+        if read.word_starts is None and self.calibration is not None:
+            found = self.calibration.read(kept, read.rows.context, self.processor.schema)
+            return self._labels.of_sure_texts(found.shares.astype(np.float32), found.is_in_set)
         if read.word_starts is None:
             return self._labels.of_texts(kept)
         return self._labels.of_words(kept, read.word_starts, pc.list_value_length(texts).to_numpy())
@@ -342,7 +369,13 @@ class BaseTextPipeline(ABC):
             unknown_context=self.processor.unknown_values(request.context),
             notes=notes,
         )
-        return answer if LOW not in labels else TextNumber(**answer, interval=[labels[LOW], labels[HIGH]])
+        if LOW in labels:
+            return TextNumber(**answer, interval=[labels[LOW], labels[HIGH]])
+        if self.calibration is None:
+            return answer
+        if request.guidance != 1:
+            notes.append(OF_GUIDANCE)
+        return SureTextAnswer(**answer, prediction_set=labels[PREDICTION_SET], coverage=self.calibration.coverage)
 
 
 def request_table(requests: Sequence[TextRequest]) -> tuple[pa.Table, str | None]:

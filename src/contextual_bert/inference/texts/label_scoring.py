@@ -4,7 +4,7 @@ Anything that gives logits can be scored, a model or a baseline, with labels tha
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,7 +15,9 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.data.number_bins import NumberBins
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import LabelPredictions, MultiLabelPredictions, NumberPredictions, Scores
+from contextual_bert.inference.encode import set_index
 from contextual_bert.inference.scoring import check_scores, collect, rank_columns
+from contextual_bert.inference.whole_rows import ChoiceRows
 from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_decisions, rank_labels
 
 
@@ -173,6 +175,11 @@ def score_numbers(
     return Scores(example_id, position, **rank_columns(rows[:, 5:]), predictions=predictions).sorted()
 
 
+def label_rows(dataset: SequenceDataset) -> ChoiceRows:
+    """Return the rows of texts for each of which one label is chosen."""
+    return _Labels(dataset, cast(Tensor, dataset.labels))
+
+
 class _Labels:
     """The label of each text, or of each word."""
 
@@ -186,6 +193,18 @@ class _Labels:
 
     def forward(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         return model(**{name: value for name, value in inputs.items() if name != "labels"})["logits"]
+
+    def choice_logits(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Return the logits of all labels of each text."""
+        return self.forward(model, inputs).float()
+
+    def sequences(self, numbers: Tensor) -> Tensor:
+        """Return the number of the text of each of these rows: the same."""
+        return numbers
+
+    def rows_of(self, scores: Scores) -> NDArray[np.int64]:
+        """Return the text of each scored label."""
+        return set_index(self._dataset, scores.example_id)
 
     def results(self, model: Any, outputs: Tensor, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
         """Return row of the table, position, true and predicted label, and the four columns of a rank."""

@@ -32,6 +32,16 @@ class TextNumber(TextAnswer):
     interval: NotRequired[list[float]]
 
 
+class SureTextAnswer(TextAnswer):
+    """Answer to a text query with the labels that the true one is among.
+
+    ``prediction_set``: labels, the likeliest first; ``coverage``: how often such sets hold the true one, 0 to 1.
+    """
+
+    prediction_set: list[str]
+    coverage: float
+
+
 class TextSpan(TypedDict):
     """Answer to a question: a piece of the text with its place and probability.
 

@@ -17,6 +17,7 @@ from contextual_bert.inference.texts.text_queries import TextGives
 
 LABEL, PROBABILITY = "predicted_label", "probability"  # a table to be labelled often has a column "label"
 LOW, HIGH = "predicted_low", "predicted_high"
+PREDICTION_SET = "prediction_set"
 
 
 class LabelColumns:
@@ -106,6 +107,13 @@ class LabelColumns:
             best = kept.argmax(axis=1)
             first = [names.take(pa.array(best)), pa.array(kept[np.arange(len(kept)), best])]
         return self._table([*first, *(pa.array(kept[:, label]) for label in range(width))])
+
+    def of_sure_texts(self, shares: NDArray[np.float32], is_in_set: NDArray[np.bool_]) -> pa.Table:
+        """The columns of texts and their prediction sets, the likeliest label first: (texts, labels) each."""
+        order = np.argsort(-shares, axis=1, kind="stable")
+        rows, places = np.take_along_axis(is_in_set, order, axis=1).nonzero()
+        names = pa.array(self.names, pa.string()).take(pa.array(order[rows, places]))
+        return self.of_texts(shares).append_column(PREDICTION_SET, _lists(names, is_in_set.sum(axis=1)))
 
     def of_words(
         self, kept: NDArray[np.float32], word_starts: NDArray[np.int64], num_words: NDArray[np.int64]

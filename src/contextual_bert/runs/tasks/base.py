@@ -17,6 +17,7 @@ from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores
 from contextual_bert.inference import set_index
 from contextual_bert.inference.inspected_queries import InspectedQuery
+from contextual_bert.inference.whole_rows import ChoiceRows
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.reporting import segments_of
@@ -205,6 +206,19 @@ class Task(PreparedData, ABC):
             (rows,) each; None where there are no such items.
         """
         return None
+
+    def choice_rows(self, model: Any, dataset: SequenceDataset) -> ChoiceRows | None:
+        """Return the rows of which the probabilities of all choices can be read; None for a task without such.
+
+        Args:
+            model: as it was scored.
+            dataset: that was scored.
+        """
+        return None
+
+    def name_of_choice(self, number: int) -> str:
+        """Return the name of a choice of ``choice_rows``."""
+        raise NotImplementedError
 
     def unlearned_rows(self, part: str, scored: Scores) -> NDArray[np.bool_] | None:
         """Return True for each scored row whose label training lacks; None where all that is scored is in training."""

@@ -5,8 +5,11 @@ from typing import Any, cast
 
 from contextual_bert.baselines import LabelShares
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TEXT_BASELINES, WITHOUT_BERT
+from contextual_bert.data import SequenceDataset
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.inference.inspected_queries import InspectedLabel
+from contextual_bert.inference.texts.label_scoring import label_rows
+from contextual_bert.inference.whole_rows import ChoiceRows
 from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
 from contextual_bert.models.checkpoint_files import backbone_of, found_config
 from contextual_bert.runs.tasks.labelled_text import LabelModelTask
@@ -69,6 +72,14 @@ class ClassificationTask(LabelModelTask):
     @property
     def _reads_vector(self) -> bool:
         return self.recipe.conditioning not in WITHOUT_BERT
+
+    def choice_rows(self, model: Any, dataset: SequenceDataset) -> ChoiceRows | None:
+        """Return the texts, for each of which a label is chosen."""
+        return label_rows(dataset)
+
+    def name_of_choice(self, number: int) -> str:
+        """Return the name of a label."""
+        return self.labels[number]
 
     def start_head(self, model: Any) -> None:
         """Start a new head at the label shares of the training part, unless it is to stay as it was drawn."""

@@ -14,6 +14,7 @@ from contextual_bert.errors import DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, MultiLabelPredictions, Scores
 from contextual_bert.evaluation.report import OF_DECISIONS
 from contextual_bert.inference.texts.label_scoring import score_decisions
+from contextual_bert.inference.whole_rows import ChoiceRows
 from contextual_bert.runs.label_names import several_line
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
@@ -44,6 +45,9 @@ class MultiLabelTask(ClassificationTask):
     def has_field_gains(self) -> bool:
         """Return False. The measure of a field's gain is of one label a text."""
         return False
+
+    def choice_rows(self, model: Any, dataset: SequenceDataset) -> ChoiceRows | None:
+        """Return None: the labels of a text are no choice between them."""
 
     @property
     def num_choices(self) -> int:

@@ -38,6 +38,8 @@ from contextual_bert.inference import (
 from contextual_bert.inference.inspected_queries import InspectedSet
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.saved_files import LARGEST_SET
+from contextual_bert.inference.scoring import item_rows
+from contextual_bert.inference.whole_rows import ChoiceRows
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.catalogue_reading import catalogue_features, texts_of_run
@@ -343,6 +345,15 @@ class SetCompletionTask(CountedTask):
         longest = {"longest": positions_of(model)} if hide == "next" else {}
         shares = score_new_items(cast(Any, model), dataset, scored, is_new, hide=hide, **longest, **settings)
         return shares, is_new.numpy()[targets_in(dataset, scored)]
+
+    def choice_rows(self, model: Any, dataset: SequenceDataset) -> ChoiceRows | None:
+        """Return the rows in which an item is chosen."""
+        hide = self.recipe.set_task.hide
+        return item_rows(dataset, hide=hide, longest=positions_of(model) if hide == "next" else None)
+
+    def name_of_choice(self, number: int) -> str:
+        """Return the name of an item."""
+        return self.processor.items.value_of(number)
 
     def _check_positions(self, dataset: SequenceDataset, longest: int | None) -> None:
         """Raise DataError for a set with more items than a model of gaps has positions."""
