@@ -298,7 +298,7 @@ def test_words_are_grades_in_the_order_that_is_given(command: Any, own_texts: Pa
     distances = abs(rows.predicted - rows.true)
     assert (rows.names, rows.is_ordinal) == (("low", "fair", "high"), True)
     assert f"{distances.mean():.4f}" in evaluated.stdout
-    assert "places in the order where labels are words" in " ".join(evaluated.stdout.split())
+    assert "places of labels in their order where these are words" in " ".join(evaluated.stdout.split())
     answer = json.loads(ok(command("predict", run, "--text", "word1", "--format", "json")).stdout)
     assert sorted(answer["probabilities"]) == ["fair", "high", "low"]
     halves = ("--text", "review", "--label", "stars", "--ordinal", "--checkpoint", own_texts / "bert")

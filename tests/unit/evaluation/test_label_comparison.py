@@ -266,7 +266,7 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 | 2 | 1 | 0.00 (0.00) | 100.00 (-) |
 
 - Macro F1: plain mean over the classes that occur in the truth or the prediction.
-- MAE and RMSE: of the labels' numbers, or of their places in the order where labels are words. Over all rows at \
+- MAE and RMSE: of the numbers, or of the places of labels in their order where these are words. Over all rows at \
 once, lower is better.
 - CE: cross-entropy of the true label in nats, lower is better. Recall@k (hit rate): percent of rows whose \
 true label is among the first k of all labels, higher is better. Ties get their expected rank.

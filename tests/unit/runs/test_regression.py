@@ -81,6 +81,7 @@ def test_a_bert_learns_numbers_and_is_asked_for_them(conditioning: str, checkpoi
         assert answer["probabilities"] == {}
 
 
+@pytest.mark.slow
 def test_the_text_and_its_reader_say_the_number(tmp_path: Path) -> None:
     own, folder = recipe(training={"num_train_epochs": 40, "learning_rate": 0.03}), tmp_path / "run"
     report = run(own, folder, table=table(), is_quiet=True)

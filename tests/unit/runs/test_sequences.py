@@ -88,6 +88,7 @@ def learned(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_next_item_is_learned_from_order_and_context(path: Path, learned: Path, tmp_path: Path) -> None:
     own = evaluate_run(learned, part="test").report
     assert recall(own) > 90
@@ -217,6 +218,7 @@ def test_training_leaves_out_the_items_of_earlier_pieces(
     assert not any(asked)
 
 
+@pytest.mark.slow
 def test_a_run_is_asked_explained_and_exported(learned: Path, tmp_path: Path) -> None:
     pipeline = CompletionPipeline.from_pretrained(learned)
     query = {"items": ["p3", "p4"], "context": {"way": "up"}}

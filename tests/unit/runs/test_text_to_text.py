@@ -106,6 +106,7 @@ def test_an_encoder_starts_from_a_checkpoint(tmp_path: Path) -> None:
     assert 0 < (before - after).abs().max() < 0.1
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_its_decoder(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     model = {"backbone": "bigru", "decoder_type": "gru_bahdanau"}

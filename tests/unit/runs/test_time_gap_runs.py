@@ -159,6 +159,7 @@ def test_a_query_with_times_is_answered_as_it_was_evaluated(learned: Path) -> No
     assert best_of(pipeline(long, top_k=3)) != best_of(pipeline(cut, top_k=3))
 
 
+@pytest.mark.slow
 def test_all_that_asks_a_pipeline_reads_times(learned: Path, tmp_path: Path) -> None:
     pipeline = CompletionPipeline.from_pretrained(learned)
     asked = queries()[:8]
