@@ -81,7 +81,7 @@ class NumberBins:
         Raises:
             ConfigurationError: not the least, the largest and the mean number of each label, in rising order.
         """
-        found: Sequence[Sequence[float]] | None = getattr(config, "number_bins", None)  # older exports lack it
+        found: Sequence[Sequence[float]] | None = config.number_bins
         if found is None:
             return None
         columns = np.array([each if len(each) == 3 else [np.nan] * 3 for each in found], dtype=np.float64)

@@ -29,6 +29,7 @@ class ExportedTextConfig(GraphConfig):
     type_vocab_size: int
     id2label: Mapping[int, str] = field(default_factory=lambda: {0: "LABEL_0", 1: "LABEL_1"})
     problem_type: str | None = None
+    number_bins: list[list[float]] | None = None
     num_separators: int = 1
     segment_length: None = None
 
