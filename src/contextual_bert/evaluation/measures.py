@@ -14,6 +14,8 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.intervals import ClusterBootstrap
 from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
 from contextual_bert.evaluation.metrics import exact_mean
+from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
+from contextual_bert.evaluation.number_predictions import NumberPredictions
 from contextual_bert.evaluation.scores import Scores, row_values
 from contextual_bert.evaluation.set_predictions import SetPredictions
 
@@ -75,7 +77,7 @@ def measures_of(scores: Scores, ks: Sequence[int], *, set_ks: Sequence[int] = ()
     if predictions is None or not can_measure_predictions(scores):
         return [ranks]
     if isinstance(predictions, LabelPredictions):
-        return [label_measures(predictions), ranks]
+        return [prediction_measures(predictions), ranks]
     if isinstance(predictions, SetPredictions):
         if not set_ks:
             return [ranks]
@@ -86,8 +88,8 @@ def measures_of(scores: Scores, ks: Sequence[int], *, set_ks: Sequence[int] = ()
     return [Measures(rows, predictions.columns(), predictions.metrics), ranks]
 
 
-def label_measures(predictions: LabelPredictions) -> Measures:
-    """Return the measures of predicted labels, a row each."""
+def prediction_measures(predictions: LabelPredictions | MultiLabelPredictions | NumberPredictions) -> Measures:
+    """Return the measures of predictions, a row each."""
     return Measures(np.arange(len(predictions)), predictions.columns(), predictions.metrics)
 
 

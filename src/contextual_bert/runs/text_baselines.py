@@ -30,7 +30,6 @@ from contextual_bert.baselines.names import (
 from contextual_bert.baselines.shares import PRIORS, UNSEEN_LABEL, best_prior
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.encoding import rarely_missing
-from contextual_bert.data.number_bins import numbers_to_learn
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import LabelPredictions, NumberPredictions, Scores
 from contextual_bert.inference.elmo import load_elmo
@@ -168,8 +167,7 @@ class LogisticBaseline(nn.Module):
             is_ordinal=ready.recipe.text_task.is_ordinal,
         )
         if ready.bins is not None:
-            numbers = numbers_to_learn(ready.examples.table, str(ready.recipe.text_task.label))[rows]
-            predictions = NumberPredictions(rows, *ready.bins.read(np.exp(shares)).T, true=numbers)
+            predictions = NumberPredictions(rows, *ready.bins.read(np.exp(shares)).T, true=ready.numbers[rows])
         return Scores(rows, place, *(column.numpy() for column in ranks), predictions=predictions)
 
     def _mixed(self, log_probabilities: NDArray[np.float64], prior: float) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SequenceDataset, TextTable
 from contextual_bert.data.label_lists import with_label_marks
-from contextual_bert.data.number_bins import NumberBins, with_bin_names
+from contextual_bert.data.number_bins import NumberBins, numbers_to_learn, with_bin_names
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_texts, placed
@@ -47,6 +47,11 @@ class TextData(PreparedData):
         """Part -> its texts, or questions, encoded, with what became of them; parts without a row are left out."""
         rows = {part: self.split.rows(part) for part in PARTS}
         return {part: self._encoded_rows(found) for part, found in rows.items() if len(found)}
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64]:
+        """The number of each row of the table, those of no part too, where ``bins`` are there."""
+        return numbers_to_learn(self.examples.table, str(self.recipe.text_task.label))
 
     def encoded(self, part: str) -> SequenceDataset | None:
         """Return the encoded texts of a part, None where it has none."""

@@ -28,7 +28,7 @@ from contextual_bert.data.target_pairs import split_targets
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
-from contextual_bert.evaluation.measures import label_measures
+from contextual_bert.evaluation.measures import prediction_measures
 from contextual_bert.evaluation.metrics import (
     CROSS_ENTROPY,
     DEFAULT_KS,
@@ -297,9 +297,8 @@ class MultiLabelObjective(LabelObjective):
         columns: Any = prediction.predictions
         true = np.asarray(prediction.label_ids)
         rows = MultiLabelPredictions(np.arange(len(true)), columns[4], true, names=self.names)
-        means = np.array([exact_mean(column) for column in rows.columns().T])
-        found = {key: float(value) for key, value in rows.metrics(means).items()}
-        return {**summarise_rows(columns[:4], np.ones_like(true, dtype=np.bool_), ks=(1,)), **found}
+        ranks = summarise_rows(columns[:4], np.ones_like(true, dtype=np.bool_), ks=(1,))
+        return {**ranks, **prediction_measures(rows).exact()}
 
 
 class NumberObjective(LabelObjective):
@@ -339,9 +338,8 @@ class NumberObjective(LabelObjective):
         columns: Any = prediction.predictions
         true = np.asarray(prediction.label_ids)
         rows = NumberPredictions(np.arange(len(true)), *columns[4:], true=true)
-        means = np.array([exact_mean(column) for column in rows.columns().T])
-        found = {key: float(value) for key, value in rows.metrics(means).items()}
-        return {**summarise_rows(columns[:4], np.ones_like(true, dtype=np.bool_), ks=(1,)), **found}
+        ranks = summarise_rows(columns[:4], np.ones_like(true, dtype=np.bool_), ks=(1,))
+        return {**ranks, **prediction_measures(rows).exact()}
 
 
 class CausalObjective(Objective):
@@ -561,7 +559,7 @@ def summarise_labels(
 
 def metrics_of(rows: LabelPredictions) -> dict[str, float]:
     """Return the plain numbers of predicted labels; none where there is no row."""
-    return label_measures(rows).exact() if len(rows) else {}
+    return prediction_measures(rows).exact() if len(rows) else {}
 
 
 def config_label_names(model: nn.Module, dataset: SequenceDataset | None) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Numbers of texts: a distribution over bins of the training numbers, so that it is learned as classes are."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
@@ -81,11 +80,6 @@ class RegressionTask(ClassificationTask):
     def own_bins(self) -> NumberBins:
         """Return the bins, which each such task has."""
         return cast(NumberBins, self.bins)
-
-    @cached_property
-    def numbers(self) -> NDArray[np.float64]:
-        """The number of each row of the table, those of no part too."""
-        return numbers_to_learn(self.examples.table, str(self.recipe.text_task.label))
 
     def numbers_of(self, part: str) -> NDArray[np.float64]:
         """Return the numbers of a part, in the order of its texts."""
