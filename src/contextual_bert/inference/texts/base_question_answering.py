@@ -14,12 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.context import EncodedContext
-from contextual_bert.data import read_table
 from contextual_bert.data.answers import strings_of
-from contextual_bert.data.checked_columns import check_free
 from contextual_bert.data.ragged import in_second_half, offsets_of
 from contextual_bert.frames import Frame
-from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
+from contextual_bert.inference.context_notes import ContextNotes, about_context
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
     check_count,
@@ -27,6 +25,7 @@ from contextual_bert.inference.queries import (
     in_queries,
 )
 from contextual_bert.inference.texts.answer_spans import MAX_ANSWER_TOKENS, Answers, answers_of, read_spans
+from contextual_bert.inference.texts.asked_tables import table_to_answer, with_context
 from contextual_bert.inference.texts.question_windows import windows_of
 from contextual_bert.inference.texts.text_answers import TextSpan
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside, token_limit
@@ -157,13 +156,8 @@ class BaseQuestionAnsweringPipeline(ABC):
             DataError: a cell that is missing or no text; a column that is called as one of ``COLUMNS``.
         """
         check_count("batch_size", batch_size)
-        if not isinstance(table, pa.Table):
-            table = read_table(table, text_columns=(question, text), code_columns=self.processor.code_columns)
-        check_free(table, COLUMNS.names)
-        source, absent, context = table, list[str](), None
-        if self.model.config.reads_context:
-            source, absent = with_absent_columns(table, self.processor.schema)
-            context = self.processor.encode_columns(source)
+        table = table_to_answer(table, self, texts=(question, text))
+        source, context, absent = with_context(table, self)
         encoded = self._encoded(source, context, question=question, text=text)
         report = replace(encoded.report, remarks=(*absent, *encoded.report.remarks))
         answers = self._found(encoded, batch_size=batch_size, progress=progress)

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context import EncodedContext
-from contextual_bert.data import read_table
-from contextual_bert.data.checked_columns import check_free, checked_column
+from contextual_bert.data.checked_columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.applied_calibration import OF_GUIDANCE, AppliedCalibration
 from contextual_bert.inference.capabilities import guidance_notes
-from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
+from contextual_bert.inference.context_notes import ContextNotes, about_context
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
     check_count,
@@ -30,6 +29,7 @@ from contextual_bert.inference.queries import (
     in_queries,
 )
 from contextual_bert.inference.saved_files import PairUse
+from contextual_bert.inference.texts.asked_tables import table_to_answer, with_context
 from contextual_bert.inference.texts.text_answers import SureTextAnswer, TextAnswer, TextNumber
 from contextual_bert.inference.texts.text_labels import (
     HIGH,
@@ -216,14 +216,8 @@ class BaseTextPipeline(ABC):
             DataError: a cell that is missing or no text; a column that is called as one of ``columns``.
         """
         check_count("batch_size", batch_size)
-        if not isinstance(table, pa.Table):
-            table = read_table(table, text_columns=(text, pair), code_columns=self.processor.code_columns)
-        check_free(table, self.columns.names)
-        source, absent = self._with_words(table, text), list[str]()
-        context = None
-        if self.model.config.reads_context:
-            source, absent = with_absent_columns(source, self.processor.schema)
-            context = self.processor.encode_columns(source)
+        table = table_to_answer(table, self, texts=(text, pair))
+        source, context, absent = with_context(self._with_words(table, text), self)
         encoded = self._encoded(source, context, text=text, pair=pair)
         report = replace(encoded.report, remarks=(*absent, *encoded.report.remarks))
         found = self._labelled(encoded, source.column(text), batch_size=batch_size, progress=progress)

@@ -13,11 +13,10 @@ import pyarrow as pa
 import torch
 
 from contextual_bert.context import EncodedContext
-from contextual_bert.data import SequenceDataset, read_table
-from contextual_bert.data.checked_columns import check_free
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
+from contextual_bert.inference.context_notes import ContextNotes, about_context
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
     check_count,
@@ -26,6 +25,7 @@ from contextual_bert.inference.queries import (
 )
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.texts.asked_tables import table_to_answer, with_context
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, encode_texts
 from contextual_bert.inference.texts.text_answers import TextWritten
 from contextual_bert.inference.texts.text_layout import token_limit
@@ -184,13 +184,8 @@ class TextToTextPipeline:
             DataError: a cell that is missing or no text; a column that is called as one of ``COLUMNS``.
         """
         check_count("batch_size", batch_size)
-        if not isinstance(table, pa.Table):
-            table = read_table(table, text_columns=(text,), code_columns=self.processor.code_columns)
-        check_free(table, COLUMNS.names)
-        source, absent, context = table, list[str](), None
-        if self.model.config.reads_context:
-            source, absent = with_absent_columns(table, self.processor.schema)
-            context = self.processor.encode_columns(source)
+        table = table_to_answer(table, self, texts=(text,))
+        source, context, absent = with_context(table, self)
         encoded = self._encoded(source, context, text=text)
         texts, _ = self._written(encoded.dataset, batch_size=batch_size, progress=progress)
         table = table.append_column(COLUMNS.field(0), pa.array(texts, pa.string()))
