@@ -113,8 +113,41 @@ class Counterfactual:
     probability: float
 
 
+class PersonExplanation(JsonText):
+    """Base of explanations of one choice for one person: its fields stand first, what else there is behind them.
+
+    A subclass is a dataclass with these fields, a ``_heading``, a ``footer`` and ``_other_tables``.
+    """
+
+    full_log_odds: float
+    base_log_odds: float
+    fields: tuple[FieldContribution, ...]
+    is_exact: bool
+
+    def to_markdown(self) -> str:
+        return render_markdown(self._heading(), self._tables(has_bars=False), self.footer())
+
+    def to_rich(self) -> Group:
+        return render_rich(self._heading(), self._tables(has_bars=True), self.footer())
+
+    def footer(self) -> list[str]:
+        """Return a line on the meaning of the numbers, and the notes."""
+        raise NotImplementedError
+
+    def _heading(self) -> str:
+        raise NotImplementedError
+
+    def _other_tables(self, *, has_bars: bool) -> list[Table]:
+        raise NotImplementedError
+
+    def _tables(self, *, has_bars: bool) -> list[Table]:
+        gain = self.full_log_odds - self.base_log_odds
+        own = field_table(self.fields, gain=gain, is_exact=self.is_exact, has_bars=has_bars)
+        return [own, *self._other_tables(has_bars=has_bars)]
+
+
 @dataclass(frozen=True)
-class Explanation(JsonText):
+class Explanation(PersonExplanation):
     """Why an item is as probable at a slot as it is, for this person and not for anybody.
 
     Formula:
@@ -169,14 +202,7 @@ class Explanation(JsonText):
     notes: tuple[str, ...]
     item_reasons: ItemReasons | None
 
-    def to_markdown(self) -> str:
-        return render_markdown(self._heading(), self._tables(has_bars=False), self.footer())
-
-    def to_rich(self) -> Group:
-        return render_rich(self._heading(), self._tables(has_bars=True), self.footer())
-
     def footer(self) -> list[str]:
-        """Return a line on the meaning of the numbers, and the notes."""
         footer = lines_on_fields(self.fields, num_subsets=self.num_subsets, is_exact=self.is_exact)
         if self.other_items:
             footer.append(
@@ -205,30 +231,16 @@ class Explanation(JsonText):
             f"{self.probability:.2%}, and {self.anonymous_probability:.2%} where nothing is known of the person"
         )
 
-    def _tables(self, *, has_bars: bool) -> list[Table]:
-        gain = self.full_log_odds - self.base_log_odds
-        tables = [field_table(self.fields, gain=gain, is_exact=self.is_exact, has_bars=has_bars)]
+    def _other_tables(self, *, has_bars: bool) -> list[Table]:
+        tables: list[Table] = []
         if self.other_items:
-            tables.append(self._item_table(has_bars=has_bars))
+            rows = [(each.item, each.log_odds) for each in self.other_items]
+            tables.append(log_odds_table("What the other items do", "item", rows, has_bars=has_bars))
         if self.item_reasons is not None:
             tables.append(self._feature_table(self.item_reasons, has_bars=has_bars))
         if self.counterfactuals:
             tables.append(self._other_table())
         return tables
-
-    def _item_table(self, *, has_bars: bool) -> Table:
-        largest = max(abs(each.log_odds) for each in self.other_items)
-        rows = tuple(
-            (
-                each.item,
-                *([bar(each.log_odds, largest=largest)] if has_bars else []),
-                f"{each.log_odds:+.3f}",
-                factor(each.log_odds),
-            )
-            for each in self.other_items
-        )
-        columns = ("item", *([""] if has_bars else []), "log-odds", "odds")
-        return Table("What the other items do", columns, rows, num_label_columns=len(columns) - 2)
 
     def _feature_table(self, own: ItemReasons, *, has_bars: bool) -> Table:
         mine = "what all new items have in common" if own.is_new else "its own vector"
@@ -280,6 +292,23 @@ def field_table(fields: Sequence[FieldContribution], *, gain: float, is_exact: b
     rows.append(("together", "", *([""] if has_bars else []), f"{gain:+.3f}", factor(gain)))
     columns = ("field", "value", *([""] if has_bars else []), "log-odds", "odds")
     return Table("What is known of the person", columns, tuple(rows), num_label_columns=len(columns) - 2)
+
+
+def log_odds_table(title: str, heading: str, rows: Sequence[tuple[str, float]], *, has_bars: bool) -> Table:
+    """Return by how much the log-odds fall without each of some parts, as a table.
+
+    Args:
+        title: of the table.
+        heading: what a part is.
+        rows: name of a part and the fall, one or more.
+        has_bars: whether the table has a column of bars.
+    """
+    largest = max(abs(fall) for _, fall in rows)
+    cells = tuple(
+        (name, *([bar(fall, largest=largest)] if has_bars else []), f"{fall:+.3f}", factor(fall)) for name, fall in rows
+    )
+    columns = (heading, *([""] if has_bars else []), "log-odds", "odds")
+    return Table(title, columns, cells, num_label_columns=len(columns) - 2)
 
 
 def lines_on_fields(fields: Sequence[FieldContribution], *, num_subsets: int, is_exact: bool) -> list[str]:

@@ -5,16 +5,12 @@ This module does not know how the numbers are found; `text_explainer` finds them
 
 from dataclasses import dataclass
 
-from rich.console import Group
-
-from contextual_bert.evaluation.serialization import JsonText
-from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
+from contextual_bert.evaluation.tables import Table
 from contextual_bert.inference.explain.explanation import (
     FieldContribution,
-    bar,
-    factor,
-    field_table,
+    PersonExplanation,
     lines_on_fields,
+    log_odds_table,
     with_or,
 )
 from contextual_bert.nouns import counted
@@ -56,7 +52,7 @@ class TextCounterfactual:
 
 
 @dataclass(frozen=True)
-class TextExplanation(JsonText):
+class TextExplanation(PersonExplanation):
     """Why a label is as probable for a text as it is, for this person and not for anybody.
 
     Formula:
@@ -116,14 +112,7 @@ class TextExplanation(JsonText):
     num_subsets: int
     notes: tuple[str, ...]
 
-    def to_markdown(self) -> str:
-        return render_markdown(self._heading(), self._tables(has_bars=False), self.footer())
-
-    def to_rich(self) -> Group:
-        return render_rich(self._heading(), self._tables(has_bars=True), self.footer())
-
     def footer(self) -> list[str]:
-        """Return a line on the meaning of the numbers, and the notes."""
         footer = lines_on_fields(self.fields, num_subsets=self.num_subsets, is_exact=self.is_exact)
         if self.words:
             most = f" The {MOST_WORDS} largest are shown." if len(self.words) > MOST_WORDS else ""
@@ -142,30 +131,19 @@ class TextExplanation(JsonText):
             "known of the person"
         )
 
-    def _tables(self, *, has_bars: bool) -> list[Table]:
-        gain = self.full_log_odds - self.base_log_odds
-        tables = [field_table(self.fields, gain=gain, is_exact=self.is_exact, has_bars=has_bars)]
+    def _other_tables(self, *, has_bars: bool) -> list[Table]:
+        tables: list[Table] = []
         if self.words:
-            tables.append(self._word_table(has_bars=has_bars))
+            tables.append(log_odds_table("What the words do", "word", self._shown_words(), has_bars=has_bars))
         if self.counterfactuals:
             tables.append(self._other_table())
         return tables
 
-    def _word_table(self, *, has_bars: bool) -> Table:
-        largest = max(abs(each.log_odds) for each in self.words)
+    def _shown_words(self) -> list[tuple[str, float]]:
+        """The words that count most, in the order in which they are read, and what each does."""
         shown = sorted(self.words, key=lambda each: -abs(each.log_odds))[:MOST_WORDS]
         shown.sort(key=lambda each: (-["text", "pair"].index(each.key), -each.start), reverse=True)
-        rows = tuple(
-            (
-                each.word if each.key == "text" else f"{each.word} ({each.key})",
-                *([bar(each.log_odds, largest=largest)] if has_bars else []),
-                f"{each.log_odds:+.3f}",
-                factor(each.log_odds),
-            )
-            for each in shown
-        )
-        columns = ("word", *([""] if has_bars else []), "log-odds", "odds")
-        return Table("What the words do", columns, rows, num_label_columns=len(columns) - 2)
+        return [(each.word if each.key == "text" else f"{each.word} ({each.key})", each.log_odds) for each in shown]
 
     def _other_table(self) -> Table:
         grouped: dict[tuple[str, str], list[TextCounterfactual]] = {}
