@@ -22,8 +22,28 @@ from contextual_bert.errors import NAME, DataError, Message, joined
 from contextual_bert.evaluation import has_grades
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.runs.shifts import single_lines
+from contextual_bert.training.recipe import Recipe
 
 NUM_SHOWN = 12  # labels that a sentence names
+
+
+def check_whole_texts(table: pa.Table, recipe: Recipe, *, what: str, setting: str) -> None:
+    """Raise DataError where texts are lists of words, which have a tag each.
+
+    Args:
+        table: the texts.
+        recipe: names their column.
+        what: is learned of whole texts.
+        setting: of the task, that asks for it.
+    """
+    column = recipe.text_task.text
+    if is_list(table.schema.field(column).type):
+        raise DataError(
+            f"the column holds lists of words, and {what} are of whole texts",
+            file=recipe.data,
+            column=column,
+            fix=Message(f"Give a column of text, or leave {{{setting}}} out to learn tags.", **{setting: True}),
+        )
 
 
 def label_names(

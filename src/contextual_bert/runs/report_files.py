@@ -1,6 +1,8 @@
 """Reports and importances of features as files: Markdown, JSON and pictures, all of them or none."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError
@@ -16,6 +18,8 @@ from contextual_bert.evaluation.field_flips import FieldFlips
 from contextual_bert.evaluation.flip_plot import plot_flips
 from contextual_bert.evaluation.set_coverage_plot import plot_set_coverage
 from contextual_bert.runs.evaluator import Evaluation
+
+_Found = TypeVar("_Found", CalibratedAnswers, FieldFlips, FeatureImportances)
 
 
 def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int | None = None) -> list[Path]:
@@ -50,29 +54,24 @@ def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int |
 
 def write_calibrated(answers: CalibratedAnswers, directory: Path) -> list[Path]:
     """calibrated.md, calibrated.json and calibrated.png; returns what was written."""
-    with replacing_directory(directory) as folder:
-        (folder / "calibrated.md").write_text(answers.to_markdown(), encoding="utf-8")
-        (folder / "calibrated.json").write_text(answers.to_json(), encoding="utf-8")
-        plot_set_coverage(answers, folder / "calibrated.png")
-        names = sorted(path.name for path in folder.iterdir())
-    return [directory / name for name in names]
+    return _write_all(answers, directory, name="calibrated", plot=plot_set_coverage)
 
 
 def write_flips(flips: FieldFlips, directory: Path) -> list[Path]:
     """flips.md, flips.json and flips.png; returns what was written."""
-    with replacing_directory(directory) as folder:
-        (folder / "flips.md").write_text(flips.to_markdown(), encoding="utf-8")
-        (folder / "flips.json").write_text(flips.to_json(), encoding="utf-8")
-        plot_flips(flips, folder / "flips.png")
-        names = sorted(path.name for path in folder.iterdir())
-    return [directory / name for name in names]
+    return _write_all(flips, directory, name="flips", plot=plot_flips)
 
 
 def write_importance(importances: FeatureImportances, directory: Path) -> list[Path]:
     """importance.md, importance.json and importance.png; returns what was written."""
+    return _write_all(importances, directory, name="importance", plot=plot_importance)
+
+
+def _write_all(found: _Found, directory: Path, *, name: str, plot: Callable[[_Found, Path], object]) -> list[Path]:
+    """Write the tables, the numbers and the picture of what was found."""
     with replacing_directory(directory) as folder:
-        (folder / "importance.md").write_text(importances.to_markdown(), encoding="utf-8")
-        (folder / "importance.json").write_text(importances.to_json() + "\n", encoding="utf-8")
-        plot_importance(importances, folder / "importance.png")
+        (folder / f"{name}.md").write_text(found.to_markdown(), encoding="utf-8")
+        (folder / f"{name}.json").write_text(found.to_json() + "\n", encoding="utf-8")
+        plot(found, folder / f"{name}.png")
         names = sorted(path.name for path in folder.iterdir())
-    return [directory / name for name in names]
+    return [directory / each for each in names]

@@ -25,7 +25,14 @@ from contextual_bert.errors import DataError, Message, in_message, joined
 from contextual_bert.evaluation import has_grades
 from contextual_bert.nouns import agreeing, counted
 from contextual_bert.places import place_of_row
-from contextual_bert.runs.label_names import NUM_SHOWN, label_counts, label_names, label_warnings, several_line
+from contextual_bert.runs.label_names import (
+    NUM_SHOWN,
+    check_whole_texts,
+    label_counts,
+    label_names,
+    label_warnings,
+    several_line,
+)
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.tasks import AnyTextTask
 
@@ -236,8 +243,8 @@ def _labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: Split | N
 
 def _numbers(table: pa.Table, recipe: Recipe, name: str) -> Look:
     """The numbers to learn: how far they spread, and what is wrong with them."""
-    column = table.column(name)
-    missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    check_whole_texts(table, recipe, what="numbers", setting="is_regression")
+    missing = pc.is_null(table.column(name), nan_is_null=True).to_numpy(zero_copy_only=False)
     faults = _counted(missing, "missing cell", f"in {name!r}", f"error: {{}}: {_STOP}")
     rows = np.flatnonzero(~missing)
     try:
@@ -260,10 +267,7 @@ def _several_labels(table: pa.Table, recipe: Recipe, task: AnyTextTask, split: S
     """The labels of texts that may have several, how many texts have each, and what is wrong with them."""
     name = str(task.label)
     column = table.column(name)
-    if is_list(table.column(task.text).type):
-        fix = Message("Give a column of text, or leave {is_multi_label} out to learn tags.", is_multi_label=True)
-        problem = "the column holds lists of words, and several labels are of whole texts"
-        raise DataError(problem, file=recipe.data, column=task.text, fix=fix)
+    check_whole_texts(table, recipe, what="several labels", setting="is_multi_label")
     try:
         names = label_names(column, recipe.data, name)
     except DataError as error:

@@ -165,8 +165,9 @@ def test_faulty_cells_and_settings_are_named() -> None:
     assert any("'many' is no number" in fault for fault in found.faults)
     with pytest.raises(DataError, match="all numbers of the training part are 3"):
         prepare(recipe(), source=table(price=[3.0] * ROWS))
-    with pytest.raises(DataError, match="numbers are of whole texts"):
-        prepare(recipe(), source=table(text=[["word1"]] * ROWS))
+    for look in (prepare, inspect_table):
+        with pytest.raises(DataError, match="numbers are of whole texts"):
+            look(recipe(), source=table(text=[["word1"]] * ROWS))
     with pytest.raises(DataError, match="or learn the numbers themselves: is_regression=True"):
         prepare(recipe().changed(task=Classification(label="price")), source=table())
 

@@ -7,15 +7,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contextual_bert.arrow_types import is_list
 from contextual_bert.baselines.shares import UNSEEN_LABEL, Observations
 from contextual_bert.data import SequenceDataset, TextTable
-from contextual_bert.errors import DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, MultiLabelPredictions, Scores
 from contextual_bert.evaluation.report import OF_DECISIONS
 from contextual_bert.inference.texts.label_scoring import score_decisions
 from contextual_bert.inference.whole_rows import ChoiceRows
-from contextual_bert.runs.label_names import several_line
+from contextual_bert.runs.label_names import check_whole_texts, several_line
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.objectives import MultiLabelObjective
@@ -32,14 +30,7 @@ class MultiLabelTask(ClassificationTask):
     @classmethod
     def check_labels(cls, recipe: Recipe, examples: TextTable) -> None:
         """Raise DataError where the texts are lists of words, whose labels are tags."""
-        task = recipe.text_task
-        if is_list(examples.table.schema.field(task.text).type):
-            raise DataError(
-                "the column holds lists of words, and several labels are of whole texts",
-                file=recipe.data,
-                column=task.text,
-                fix=Message("Give a column of text, or leave {is_multi_label} out to learn tags.", is_multi_label=True),
-            )
+        check_whole_texts(examples.table, recipe, what="several labels", setting="is_multi_label")
 
     @property
     def has_field_gains(self) -> bool:

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from contextual_bert.arrow_types import is_list
 from contextual_bert.data import SequenceDataset, Split, TextTable
 from contextual_bert.data.number_bins import NumberBins, numbers_to_learn, spelt_number, usual_bins
-from contextual_bert.errors import DataError, Message
+from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, NumberPredictions, Scores
 from contextual_bert.evaluation.report import OF_NUMBERS
 from contextual_bert.inference import placed
 from contextual_bert.inference.texts.label_scoring import score_numbers
 from contextual_bert.models.warm_start import context_config
 from contextual_bert.nouns import counted
+from contextual_bert.runs.label_names import check_whole_texts
 from contextual_bert.runs.tasks.classification import ClassificationTask
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.objectives import NumberObjective
@@ -36,16 +36,9 @@ class RegressionTask(ClassificationTask):
     @classmethod
     def check_labels(cls, recipe: Recipe, examples: TextTable) -> None:
         """Raise DataError where a label is no number, or the texts are lists of words."""
-        task = recipe.text_task
-        if is_list(examples.table.schema.field(task.text).type):
-            raise DataError(
-                "the column holds lists of words, and numbers are of whole texts",
-                file=recipe.data,
-                column=task.text,
-                fix=Message("Give a column of text, or leave {is_regression} out to learn tags.", is_regression=True),
-            )
+        check_whole_texts(examples.table, recipe, what="numbers", setting="is_regression")
         try:
-            numbers_to_learn(examples.table, str(task.label))
+            numbers_to_learn(examples.table, str(recipe.text_task.label))
         except DataError as error:
             raise placed(error, examples.rows, file=recipe.data) from error
 
