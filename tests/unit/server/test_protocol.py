@@ -146,11 +146,15 @@ def test_the_server_keeps_to_its_document(tools: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", ["label", "number", "tags", "answer", "pairs"])
-def test_a_server_of_texts_keeps_to_its_document(tools: Any, head: str) -> None:
-    num_operations, statuses = keeps_to_its_document(tools.app(tools.make_text_pipeline(head)))
-    assert num_operations == 6
-    assert {("/v1/predict", 200), ("/v1/predict", 422)} <= statuses
+@pytest.mark.parametrize(
+    ("head", "explained"), [("label", 200), ("number", 409), ("tags", 409), ("answer", 409), ("pairs", 200)]
+)
+def test_a_server_of_texts_keeps_to_its_document(tools: Any, head: str, explained: int) -> None:
+    app = tools.app(tools.make_text_pipeline(head, field_dropout=0.2))
+    num_operations, statuses = keeps_to_its_document(app)
+    assert num_operations == 7
+    given = {("/v1/predict", 200), ("/v1/predict", 422), ("/v1/explain", explained), ("/v1/explain", 422)}
+    assert given <= statuses
     assert not [each for each in statuses if each[1] >= 500]
 
 
