@@ -1,6 +1,7 @@
 """The options of --ray, and the cluster that they name."""
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,6 +9,11 @@ import typer
 if TYPE_CHECKING:
     from contextual_bert.inference import RayCluster
 
+ShardSize = Annotated[int | None, typer.Option(min=1, help="Rows of --data a file of --output (default: 20000).")]
+Ray = Annotated[
+    bool,
+    typer.Option("--ray", help="Compute the files of --data on a Ray cluster: the one that is there, or a local one."),
+]
 Address = Annotated[
     str | None,
     typer.Option(metavar="auto|local|HOST:PORT", help="With --ray: which cluster, as ray.init takes it."),
@@ -40,3 +46,21 @@ def chosen_cluster(is_wanted: bool, *, address: str | None, workers: int | None,
     from contextual_bert.inference import RayCluster
 
     return RayCluster(address=address, num_workers=workers, device=device)
+
+
+def check_is_run(directory: Path) -> None:
+    """Raise ConfigurationError where a cluster is to compute with an export.
+
+    Args:
+        directory: of the run or export.
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.inference.saved_files import RECORD_FILE
+    from contextual_bert.places import PathPlace
+
+    if (directory / RECORD_FILE).is_file():
+        raise ConfigurationError(
+            "is an export, and --ray computes with a run",
+            fix="Name the run that it was made from, or leave --ray out.",
+            place=PathPlace(directory),
+        )

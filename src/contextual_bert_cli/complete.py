@@ -139,18 +139,10 @@ def complete_rows(
     Raises:
         ConfigurationError: an export with --ray.
     """
-    from contextual_bert.errors import ConfigurationError
-    from contextual_bert.inference.saved_files import RECORD_FILE
-    from contextual_bert.places import PathPlace
     from contextual_bert.training import counting
 
-    if cluster is not None and (directory / RECORD_FILE).is_file():
-        raise ConfigurationError(
-            "is an export, and --ray computes with a run",
-            fix="Name the run that it was made from, or leave --ray out.",
-            place=PathPlace(directory),
-        )
     if cluster is not None:
+        clusters.check_is_run(directory)
         from contextual_bert.inference import complete_table_on_ray
 
         with counting("completing") as progress:
@@ -274,15 +266,8 @@ def command(
     keep: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Columns of --data to write beside the proposals.")
     ] = None,
-    shard_size: Annotated[
-        int | None, typer.Option(min=1, help="Rows of --data a file of --output (default: 20000).")
-    ] = None,
-    ray: Annotated[
-        bool,
-        typer.Option(
-            "--ray", help="Compute the files of --data on a Ray cluster: the one that is there, or a local one."
-        ),
-    ] = False,
+    shard_size: clusters.ShardSize = None,
+    ray: clusters.Ray = False,
     ray_address: clusters.Address = None,
     workers: clusters.Workers = None,
     output_format: Annotated[

@@ -95,19 +95,15 @@ def load_text_pipeline(
         ConfigurationError: a device that is not there, or that an export cannot run on; a run without torch.
     """
     from contextual_bert.inference.saved_files import RECORD_FILE
+    from contextual_bert.inference.texts.loaded_pipeline import text_pipeline_of
 
-    how: Any = {} if kind in ("question_answering", "text_to_text") else {"truncation": truncation}
     if (directory / RECORD_FILE).is_file():
-        from contextual_bert.inference import OnnxQuestionAnsweringPipeline, OnnxTextPipeline
-
-        exported: Any = OnnxQuestionAnsweringPipeline if kind == "question_answering" else OnnxTextPipeline
-        return exported.from_pretrained(directory, device=None if device == "auto" else device, **how)
+        place = None if device == "auto" else device
+        return text_pipeline_of(directory, kind=kind, device=place, truncation=truncation)
     check_has_torch(directory)
-    from contextual_bert import QuestionAnsweringPipeline, TextPipeline, TextToTextPipeline
     from contextual_bert.training import chosen_device
 
-    others: Any = {"question_answering": QuestionAnsweringPipeline, "text_to_text": TextToTextPipeline}
-    return others.get(kind, TextPipeline).from_pretrained(directory, device=chosen_device(device), **how)
+    return text_pipeline_of(directory, kind=kind, device=chosen_device(device), truncation=truncation)
 
 
 def calibrate_by(pipeline: Any, directory: Path, coverage: float | None) -> None:

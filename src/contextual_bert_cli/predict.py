@@ -1,7 +1,7 @@
 """``contextual-bert predict``: texts, contexts and questions in; labels, tags or answers out, with probabilities."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from contextual_bert.models.truncation import Truncation
-from contextual_bert_cli import options
+from contextual_bert_cli import clusters, options
 from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.inputs import check_asked_columns, checking, one_of
 from contextual_bert_cli.output import (
@@ -22,18 +22,14 @@ from contextual_bert_cli.output import (
     show_text,
     working,
 )
-from contextual_bert_cli.pipelines import calibrate_by, load_text_with_notes
+from contextual_bert_cli.pipelines import calibrate_by, load_text_pipeline, load_text_with_notes
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of_trained, reading_over, recipe_of_run
 from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
-    from pyarrow import Schema
-
     from contextual_bert import TextToTextPipeline
-    from contextual_bert.context import ContextSchema
-    from contextual_bert.data import ReadSettings
-    from contextual_bert.inference import TextAnswer, TextSpan
+    from contextual_bert.inference import PredictionSettings, RayCluster, TextAnswer, TextSpan
     from contextual_bert.inference.texts.base_question_answering import BaseQuestionAnsweringPipeline
     from contextual_bert.inference.texts.text_answers import SureTextAnswer, TextNumber, TextWritten
 
@@ -42,7 +38,6 @@ QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
 SHOWN_BESIDE = 60  # characters of the text on both sides of an answer
 
 BAR_WIDTH = 20
-ROW = "row"  # the column of what is written that numbers the rows of a file of which some were left out
 EXAMPLE = """\b
 Example:
   contextual-bert predict runs/verdict --text 'The bar was open all night.' --context '{"guest": "student"}'
@@ -159,10 +154,16 @@ def command(
     output: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Where the table is written, with what was predicted: .parquet, .csv or .jsonl."
+            metavar="FILE|DIRECTORY",
+            help="Where the table is written, with what was predicted: .parquet, .csv or .jsonl; or, without an "
+            "ending, a folder of Parquet files, of which finished ones are kept when started again.",
         ),
     ] = None,
     overwrite: options.Overwrite = False,
+    shard_size: clusters.ShardSize = None,
+    ray: clusters.Ray = False,
+    ray_address: clusters.Address = None,
+    workers: clusters.Workers = None,
     truncation: Annotated[
         str | None,
         typer.Option(
@@ -180,7 +181,7 @@ def command(
     """Label a text, answer a question about it or write another, or for all rows of a table, for whose it is."""
     from contextual_bert.errors import ConfigurationError, UnknownNameError
     from contextual_bert.inference.saved_files import RECORD_FILE, learned_kind, trained_texts
-    from contextual_bert.places import PathPlace, SettingsPlace
+    from contextual_bert.places import SettingsPlace
 
     calm_transformers()
     load_arrow()
@@ -197,7 +198,7 @@ def command(
     of_text = {"--pair": pair, "--question": question, "--context": context}
     of_text["--format"] = output_format if output_format != "table" else None
     of_data = {"--output": output, "--text-column": text_column, "--pair-column": pair_column}
-    of_data["--question-column"] = question_column
+    of_data |= {"--question-column": question_column, "--shard-size": shard_size}
     misplaced = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
     if misplaced:
         raise ConfigurationError(
@@ -216,11 +217,11 @@ def command(
         check_pair(learned.pair is not None if task is not None or is_export else None, text, pair, pair_column)
     if data is not None and output is None:
         raise ConfigurationError("needs --output FILE, where the table is written with its labels.", setting="--data")
-    if output is not None and output.exists() and not overwrite:
-        raise ConfigurationError(
-            "exists already", fix="Give --overwrite to replace it, or another --output.", place=PathPlace(output)
-        )
-    check_output_path(output)
+    if output is not None:
+        check_output(output, overwrite=overwrite, is_sharded=shard_size is not None or ray)
+    if ray and data is None:
+        raise ConfigurationError("is for --data", setting="--ray", fix="Give that, or leave it out.")
+    cluster = clusters.chosen_cluster(ray, address=ray_address, workers=workers, device=device)
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
             raise ConfigurationError(
@@ -237,48 +238,112 @@ def command(
 
     if coverage is not None and (is_asking or writes):
         raise ConfigurationError("is for runs that give a label", setting="--coverage", fix="Leave it out.")
+    if data is not None and output is not None:
+        from contextual_bert.inference.tables.text_tables import PredictionSettings
+
+        settings = PredictionSettings(
+            text=text_column, pair=pair_column, question=question_column, truncation=kept, coverage=coverage,
+            batch_size=batch_size, reading=reading,
+        )  # fmt: skip
+        predict_rows(directory, data, output, settings=settings, shard_size=shard_size, device=device, cluster=cluster)
+        return
+    pipeline: Any = load_text_with_notes(directory, device=device, kind=kind, truncation=kept)
+    query: dict[str, Any] = {"text": text, "context": own}
     if is_asking:
-        asked: Any = load_text_with_notes(directory, device=device, kind="question_answering")
-        if data is None or output is None:
-            answer_query(asked, {"question": question, "text": text, "context": own}, output_format=output_format)
-            return
-        columns = {"text": text_column or learned.text or "text"}
-        columns["question"] = question_column or learned.question or "question"
-        answer = partial(asked.answer_table, batch_size=batch_size)
-        schema = asked.processor.schema
-        write_predictions(data, output, asked.columns, answer, read=columns, schema=schema, reading=reading)
+        answer_query(pipeline, {**query, "question": question}, output_format=output_format)
         return
     if writes:
-        writer: Any = load_text_with_notes(directory, device=device, kind=kind)
-        if data is None or output is None:
-            write_query(writer, {"text": text, "context": own}, output_format=output_format)
-            return
-        write, schema = partial(writer.write_table, batch_size=batch_size), writer.processor.schema
-        columns = {"text": text_column or learned.text or "text"}
-        write_predictions(data, output, writer.columns, write, read=columns, schema=schema, reading=reading)
+        write_query(pipeline, query, output_format=output_format)
         return
-    query = {"text": text, "pair": pair, "context": own}
-    pipeline: Any = load_text_with_notes(directory, device=device, kind=kind, truncation=kept)
     calibrate_by(pipeline, directory, coverage)
-    if data is not None and output is not None:
-        columns = {"text": text_column or learned.text or "text", "pair": pair_column or learned.pair}
-        predict = partial(pipeline.label_table, batch_size=batch_size)
-        write_predictions(
-            data,
-            output,
-            pipeline.columns,
-            predict,
-            read=columns,
-            schema=pipeline.processor.schema,
-            reading=reading,
-        )
-        return
     with working("predicting"), at_options(QUERY_OPTIONS):
-        answer = cast("TextAnswer | TextNumber", pipeline(query))
+        answer = cast("TextAnswer | TextNumber", pipeline({**query, "pair": pair}))
     if output_format == "json":
         show_json(answer, indent=1)
     else:
         show_text_answer(answer, text or "")
+
+
+def check_output(output: Path, *, overwrite: bool, is_sharded: bool) -> None:
+    """Raise ConfigurationError where what is to be written cannot be: one file with files asked for, one that is there.
+
+    Args:
+        output: a file by its ending, or a folder.
+        overwrite: of --overwrite.
+        is_sharded: whether an option asks for files of a folder.
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.inference.tables.text_tables import is_folder
+    from contextual_bert.places import PathPlace
+
+    if is_folder(output):
+        if overwrite:
+            raise ConfigurationError(
+                "is for one file, and --output is a folder, which is gone on with",
+                setting="--overwrite",
+                fix="Leave it out, or remove the folder.",
+            )
+    elif is_sharded:
+        raise ConfigurationError(
+            "is one file, and --shard-size and --ray are for a folder of them",
+            fix="Give --output a name without an ending.",
+            place=PathPlace(output),
+        )
+    elif output.exists() and not overwrite:
+        raise ConfigurationError(
+            "exists already", fix="Give --overwrite to replace it, or another --output.", place=PathPlace(output)
+        )
+    check_output_path(output)
+
+
+def predict_rows(
+    directory: Path,
+    data: Path,
+    output: Path,
+    *,
+    settings: "PredictionSettings",
+    shard_size: int | None,
+    device: str,
+    cluster: "RayCluster | None",
+) -> None:
+    """Predict the rows of a table into a file or a folder, and say what was done.
+
+    Args:
+        directory: of the run or export.
+        data: the table.
+        output: the file, or the folder.
+        settings: columns and sizes.
+        shard_size: rows of the table a file of a folder; None: the default.
+        device: where to run.
+        cluster: that of --ray; None: this process.
+
+    Raises:
+        ConfigurationError: an export with --ray.
+    """
+    from contextual_bert.inference.saved_files import learned_kind
+    from contextual_bert.inference.tables.shards import SHARD_SIZE
+    from contextual_bert.inference.tables.text_tables import TablePredictor, is_folder, predict_table
+    from contextual_bert.training import counting
+
+    size = shard_size or SHARD_SIZE
+    if cluster is not None:
+        clusters.check_is_run(directory)
+        from contextual_bert.inference import predict_table_on_ray
+
+        with naming_options(directory, settings, output), counting("predicting") as progress:
+            report = predict_table_on_ray(
+                directory, data, output, settings=settings, cluster=cluster, shard_size=size, progress=progress
+            )
+    else:
+        with working(f"loading {directory}"):
+            pipeline = load_text_pipeline(
+                directory, device=device, kind=learned_kind(directory), truncation=settings.truncation
+            )
+            predictor = TablePredictor(pipeline, directory, settings)
+        with naming_options(directory, settings, output), counting("predicting") as progress:
+            report = predict_table(predictor, data, output, shard_size=size, progress=progress)
+    lines = report.lines() if is_folder(output) else report.unknown
+    remark(*lines, f"wrote {output}, with the columns {', '.join(report.added)}")
 
 
 def check_pair(has_pairs: bool | None, text: str | None, pair: str | None, pair_column: str | None) -> None:
@@ -303,73 +368,31 @@ def check_pair(has_pairs: bool | None, text: str | None, pair: str | None, pair_
         )
 
 
-def write_predictions(
-    data: Path,
-    output: Path,
-    added: "Schema",
-    predict: Callable[..., Any],
-    *,
-    read: Mapping[str, str | None],
-    schema: "ContextSchema | None",
-    reading: "ReadSettings",
-) -> None:
-    """The table of one file, with what ``predict`` makes of it in further columns, in another.
+@contextmanager
+def naming_options(directory: Path, settings: "PredictionSettings", output: Path) -> Generator[None]:
+    """Say with which option the right column of texts is named, and that a file cannot be written is one of --output.
 
     Args:
-        data, output: the files.
-        added: the columns that are added.
-        predict: what adds them.
-        read: what ``predict`` is to read, text for one, -> its column; None where there is none.
-        schema: the features of the run.
-        reading: how the file is read.
+        directory: of the run or export.
+        settings: columns and sizes.
+        output: the file, or the folder.
     """
-    from contextual_bert.data import read_table, reading_lines, write_table
-    from contextual_bert.data.checked_columns import check_free, checked_column
-    from contextual_bert.data.readers import without_gaps
-    from contextual_bert.data.reading_notes import reading_notes, rows_of_file
-    from contextual_bert.errors import UnknownNameError
-    from contextual_bert.inference.encode import naming
-    from contextual_bert.inference.reread import reread_context
-    from contextual_bert.training import counting
+    from contextual_bert.errors import DataError, UnknownNameError
+    from contextual_bert.inference.saved_files import trained_texts
+    from contextual_bert.places import TablePlace
 
-    with working(f"reading {data}"):
-        codes = schema.code_columns if schema is not None else ()
-        table = read_table(data, text_columns=tuple(read.values()), code_columns=codes, settings=reading)
-        table = without_gaps(table, [name for name in read.values() if name is not None], reading, file=str(data))
-        spelt, table = table, reread_context(table, schema, reading)
-    for role, name in read.items():
-        try:
-            if name is not None:
-                checked_column(table, name, file=str(data))
-        except UnknownNameError as error:
-            raise error.further(f"Name the right one with --{role}-column.") from error
-    is_whole = not reading_notes(table).dropped_rows
-    if not is_whole:
-        with naming(str(data)):
-            check_free(table, [ROW])
-    for columns in (table.schema, added):
-        check_output(output, columns)
-    with counting("predicting") as progress, naming(str(data)):
-        found = predict(table, **read, progress=progress)
-    written, names = found.table, added.names
-    for name in spelt.column_names:
-        place = written.column_names.index(name)
-        written = written.set_column(place, spelt.field(name), spelt.column(name))
-    if not is_whole:
-        written, names = written.append_column(ROW, [rows_of_file(table)]), [*names, ROW]
-        remark(f"the column {ROW!r} has the number of each row in {data}, counted from 0")
-    write_table(written, output)
-    remark(*reading_lines(table), *found.report.lines(), f"wrote {output}, with the columns {', '.join(names)}")
-
-
-def check_output(output: Path, schema: "Schema") -> None:
-    """Raise DataError unless the file of --output can hold such columns."""
-    from contextual_bert.data import check_writable
-    from contextual_bert.errors import DataError
-
+    learned = trained_texts(directory)
+    columns = {role: getattr(settings, role) or getattr(learned, role) or role for role in QUERY_OPTIONS}
     try:
-        check_writable(output, schema)
+        yield
+    except UnknownNameError as error:
+        lacking = error.place.lacking if isinstance(error.place, TablePlace) else ()
+        if (role := next((role for role, name in columns.items() if name in lacking), None)) is None:
+            raise
+        raise error.further(f"Name the right one with --{role}-column.") from error
     except DataError as error:
+        if error.file is None or not error.file.startswith(str(output)):
+            raise
         raise error.moved(file=f"--output {output}") from error
 
 

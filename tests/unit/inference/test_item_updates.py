@@ -25,8 +25,9 @@ from contextual_bert.inference.exported import OnnxCompletionPipeline, export_on
 from contextual_bert.inference.item_schema import infer_item_schema
 from contextual_bert.inference.item_table import encode_catalogue
 from contextual_bert.inference.item_updates import change_catalogue
+from contextual_bert.inference.tables.ray_completion import CompletionJob
+from contextual_bert.inference.tables.set_shards import SetShardPlan
 from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker
-from contextual_bert.inference.tables.shards import ShardPlan
 from contextual_bert.item_features import ItemLayout
 from contextual_bert.manifest import check_manifest, write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -231,10 +232,10 @@ def test_files_of_here_and_of_a_worker_know_the_items_that_a_catalogue_adds(run:
     report = complete_table(pipeline, sets, tmp_path / "here", settings=settings, shard_size=1)
     assert any("1 of 3 items is new to the model" in line for line in report.lines())
     assert any("known by their features alone: 1 item of the catalogue" in line for line in report.lines())
-    plan = ShardPlan(pipeline, sets, tmp_path / "there", settings=settings, shard_size=1)
+    plan = SetShardPlan(pipeline, sets, tmp_path / "there", settings=settings, shard_size=1)
     plan.output.mkdir()
     (plan.output / "_manifest.json").write_text(plan.manifest, encoding="utf-8")
-    worker = ShardWorker(ShardJob(str(run), str(plan.output), settings, plan.manifest, shop, "cpu"))
+    worker = ShardWorker(ShardJob(CompletionJob(str(run), settings, shop), str(plan.output), plan.manifest, "cpu"))
     for number in range(2):
         assert worker.answer(number, plan.rows(number))["error"] is None
         name = f"part-{number:05}.parquet"

@@ -15,31 +15,32 @@ import torch
 from contextual_bert.errors import ContextualBertError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
 from contextual_bert.inference.tables import shard_worker
+from contextual_bert.inference.tables.ray_completion import CompletionJob
+from contextual_bert.inference.tables.set_shards import SetShardPlan
 from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker, error_json, error_of, packed, unpacked
-from contextual_bert.inference.tables.shards import ShardPlan
 
 HOST = socket.gethostname()
 
 
 @pytest.fixture
-def plan(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> ShardPlan:
-    plan = ShardPlan(pipeline, table, tmp_path / "out", settings=BulkSettings(keep=["who"]), shard_size=6)
+def plan(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> SetShardPlan:
+    plan = SetShardPlan(pipeline, table, tmp_path / "out", settings=BulkSettings(keep=["who"]), shard_size=6)
     plan.output.mkdir()
     (plan.output / "_manifest.json").write_text(plan.manifest, encoding="utf-8")
     return plan
 
 
 @pytest.fixture
-def job(plan: ShardPlan, run: Path) -> ShardJob:
-    return ShardJob(str(run), str(plan.output), BulkSettings(keep=["who"]), plan.manifest, None, "cpu")
+def job(plan: SetShardPlan, run: Path) -> ShardJob:
+    return ShardJob(CompletionJob(str(run), BulkSettings(keep=["who"]), None), str(plan.output), plan.manifest, "cpu")
 
 
-def answers_of(job: ShardJob, plan: ShardPlan, *numbers: int) -> list[dict[str, Any]]:
+def answers_of(job: ShardJob, plan: SetShardPlan, *numbers: int) -> list[dict[str, Any]]:
     files = pa.concat_tables([packed(number, plan.rows(number)) for number in numbers])
     return ShardWorker(job)(files).to_pylist()
 
 
-def told_by(job: ShardJob, plan: ShardPlan) -> str:
+def told_by(job: ShardJob, plan: SetShardPlan) -> str:
     (answer,) = answers_of(job, plan, 0)
     assert (answer["number"], answer["num_rows"]) == (0, 0)
     assert not (plan.output / "part-00000.parquet").exists()
@@ -47,14 +48,14 @@ def told_by(job: ShardJob, plan: ShardPlan) -> str:
 
 
 def test_a_worker_makes_the_same_files(
-    job: ShardJob, plan: ShardPlan, pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
+    job: ShardJob, plan: SetShardPlan, pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
 ) -> None:
-    complete_table(pipeline, table, tmp_path / "here", settings=job.settings, shard_size=6)
+    complete_table(pipeline, table, tmp_path / "here", settings=BulkSettings(keep=["who"]), shard_size=6)
     found = answers_of(job, plan, 3, 1)  # two files in one call: how Ray cuts its blocks is its own affair
     for answer, (number, num_rows, num_blanks) in zip(found, [(3, 2, 2), (1, 6, 7)], strict=True):
         assert answer["error"] is None
-        assert (answer["number"], answer["num_rows"], answer["num_blanks"]) == (number, num_rows, num_blanks)
-        assert (answer["num_empty"], answer["machine"]) == (0, HOST)
+        assert (answer["number"], answer["num_rows"], answer["num_written"]) == (number, num_rows, num_blanks)
+        assert (answer["noted"], answer["machine"]) == ([0], HOST)
         name = f"part-{number:05}.parquet"
         assert (plan.output / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
 
@@ -66,8 +67,10 @@ def test_a_worker_knows_the_catalogue(run: Path, table: pa.Table, names: list[st
     complete_table(pipeline, table, tmp_path / "out", settings=settings)
     whole = (tmp_path / "out" / "part-00000.parquet").read_bytes()
     (tmp_path / "out" / "part-00000.parquet").unlink()
-    plan = ShardPlan(pipeline, table, tmp_path / "out", settings=settings, shard_size=20_000)
-    (answer,) = answers_of(ShardJob(str(run), str(plan.output), settings, plan.manifest, shop, "cpu"), plan, 0)
+    plan = SetShardPlan(pipeline, table, tmp_path / "out", settings=settings, shard_size=20_000)
+    (answer,) = answers_of(
+        ShardJob(CompletionJob(str(run), settings, shop), str(plan.output), plan.manifest, "cpu"), plan, 0
+    )
     assert answer["error"] is None
     assert (tmp_path / "out" / "part-00000.parquet").read_bytes() == whole
 
@@ -84,8 +87,8 @@ def test_a_slice_of_a_table_travels_whole_and_alone() -> None:
     assert rows.schema == table.schema
 
 
-def test_what_a_worker_does_not_see_is_named_with_its_machine(job: ShardJob, plan: ShardPlan, run: Path) -> None:
-    told = told_by(replace(job, run="/nowhere/run"), plan)
+def test_what_a_worker_does_not_see_is_named_with_its_machine(job: ShardJob, plan: SetShardPlan, run: Path) -> None:
+    told = told_by(replace(job, table_job=replace(job.table_job, run="/nowhere/run")), plan)
     assert told.startswith(f"The worker on {HOST} sees no folder /nowhere/run. Give a folder on a file system that all")
     told = told_by(replace(job, output="/nowhere/out"), plan)
     assert told.startswith(f"The worker on {HOST} sees no /nowhere/out/_manifest.json. Give a folder on")
@@ -95,34 +98,35 @@ def test_what_a_worker_does_not_see_is_named_with_its_machine(job: ShardJob, pla
     assert "with another table" in told
 
 
-def test_a_worker_goes_on_in_a_folder_of_an_older_version(job: ShardJob, plan: ShardPlan) -> None:
+def test_a_worker_goes_on_in_a_folder_of_an_older_version(job: ShardJob, plan: SetShardPlan) -> None:
     content = json.loads(job.manifest)
     content["settings"]["batch_size"] = 7  # which was part of it
     plan.output.mkdir(exist_ok=True)
     (plan.output / "_manifest.json").write_text(json.dumps(content), encoding="utf-8")
-    assert job.load().settings == replace(job.settings, separator=",")
+    worker: Any = job.load()
+    assert worker.settings == BulkSettings(keep=["who"], separator=",")
 
 
 def test_another_model_under_the_same_path_is_refused(
-    job: ShardJob, plan: ShardPlan, pipeline: CompletionPipeline, run: Path, tmp_path: Path
+    job: ShardJob, plan: SetShardPlan, pipeline: CompletionPipeline, run: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(run, tmp_path / "run")
     other = CompletionPipeline.from_pretrained(run).model
     with torch.no_grad():
         next(iter(other.parameters()))[0, 0] += 1
     other.save_pretrained(tmp_path / "run")
-    told = told_by(replace(job, run=str(tmp_path / "run")), plan)
+    told = told_by(replace(job, table_job=replace(job.table_job, run=str(tmp_path / "run"))), plan)
     assert told.startswith(f"The worker on {HOST} sees another model in {tmp_path / 'run'}.")
 
 
-def test_a_damaged_run_is_named_with_its_machine(job: ShardJob, plan: ShardPlan, tmp_path: Path) -> None:
+def test_a_damaged_run_is_named_with_its_machine(job: ShardJob, plan: SetShardPlan, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    told = told_by(replace(job, run=str(tmp_path / "empty")), plan)
+    told = told_by(replace(job, table_job=replace(job.table_job, run=str(tmp_path / "empty"))), plan)
     assert told.startswith(f"The worker on {HOST}: {tmp_path / 'empty'} is no complete run directory: config.json")
 
 
 def test_a_gpu_that_pytorch_does_not_find_is_named(
-    job: ShardJob, plan: ShardPlan, monkeypatch: pytest.MonkeyPatch
+    job: ShardJob, plan: SetShardPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert told_by(replace(job, device="cuda"), plan).startswith(
@@ -160,16 +164,16 @@ def test_errors_of_the_machine_say_which_one() -> None:
     assert (type(own), str(own)) == (ContextualBertError, str(OwnError("told")))
 
 
-def test_a_bug_is_not_told_in_words(job: ShardJob, plan: ShardPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_not_told_in_words(job: ShardJob, plan: SetShardPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(shard_worker, "complete_shard", fail)
+    monkeypatch.setattr(shard_worker, "write_shard", fail)
     with pytest.raises(ZeroDivisionError):
         answers_of(job, plan, 0)
 
 
-def test_a_folder_is_not_done_while_a_file_is_missing(plan: ShardPlan, job: ShardJob) -> None:
+def test_a_folder_is_not_done_while_a_file_is_missing(plan: SetShardPlan, job: ShardJob) -> None:
     with pytest.raises(ContextualBertError, match="Only 0 of 4 files"):
         plan.run(())
     assert not (plan.output / "_SUCCESS").exists()

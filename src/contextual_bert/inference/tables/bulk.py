@@ -1,6 +1,6 @@
 """Completes the rows of a table: rows in, a row a blank out, under constraints that are columns, too.
 
-It writes nothing: ``shards`` makes a folder of what it returns. It knows no training.
+It writes nothing: ``set_shards`` makes a folder of what it returns. It knows no training.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from contextual_bert import inference
 from contextual_bert.arrow_types import without_views
@@ -27,6 +28,7 @@ from contextual_bert.inference.queries import check_count, read_request
 from contextual_bert.inference.query_schema import GUIDANCE, TRUTH_WORDS
 from contextual_bert.inference.query_times import table_gaps
 from contextual_bert.inference.reread import SPELT, spelt_columns
+from contextual_bert.inference.tables.shards import TableWorker
 from contextual_bert.places import QueryPlace, SettingPlace, TablePlace
 
 ROW = "row"
@@ -104,7 +106,7 @@ class BulkSettings:
         object.__setattr__(self, "keep", tuple(dict.fromkeys((*self.group_by, *self.keep))))
 
 
-class TableCompleter:
+class TableCompleter(TableWorker):
     """Rows of a table in, a row a blank out.
 
     Of a run whose items have features, the column ``is_new`` says of each candidate whether no set of training held it.
@@ -128,14 +130,18 @@ class TableCompleter:
         [{'who': 'ann', 'position': 1, 'candidates': ['coat']}]
     """
 
+    counted_columns = ("num_permitted",)
+
     def __init__(self, pipeline: BaseCompletionPipeline | str | Path, settings: BulkSettings) -> None:
         is_loaded = isinstance(pipeline, BaseCompletionPipeline)
         self.pipeline = pipeline if is_loaded else inference.CompletionPipeline.from_pretrained(pipeline)
         self.settings = settled(settings, self.pipeline)
         self.columns = columns_of(self.pipeline)
 
+    def model_digest(self) -> str:
+        return self.pipeline.model_digest()
+
     def reads(self, table: pa.Table) -> list[str]:
-        """The columns of a table that make a difference to its proposals, as they stand in it."""
         kept = (*self.settings.keep, *(SPELT + name for name in self.settings.keep))
         read = {ROW, TIMES_COLUMN, self.settings.items, *kept, *constraint_keys(), *context_columns(self.pipeline)}
         return [name for name in table.column_names if name in read]
@@ -198,6 +204,10 @@ class TableCompleter:
         for name in reversed(settings.keep):
             completed = completed.add_column(0, kept.schema.field(name), kept.column(name))
         return completed
+
+    def noted(self, written: pa.Table) -> tuple[int, ...]:
+        """Return the number of blanks without a proposal."""
+        return (pc.sum(pc.equal(written.column("num_permitted"), 0)).as_py() or 0,)
 
     @contextmanager
     def _in_cells(self, columns: Sequence[str]) -> Generator[None]:

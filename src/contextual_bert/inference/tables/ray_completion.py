@@ -1,15 +1,8 @@
-"""The same folder of completions by the workers of a Ray cluster: Ray Data hands out the rows, a worker makes a file.
+"""The same folder of completions by the workers of a Ray cluster."""
 
-What a file holds and when the folder is done, it leaves to ``shards``; what a worker does, to ``shard_worker``.
-"""
-
-import logging
-from collections.abc import Callable, Generator, Iterable, Set
-from contextlib import ExitStack, closing, redirect_stdout
-from dataclasses import replace
-from io import StringIO
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import pyarrow as pa
 
@@ -18,9 +11,34 @@ from contextual_bert.data.column_types import EVERY_COLUMN
 from contextual_bert.frames import Frame
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
-from contextual_bert.inference.tables.ray_cluster import RayCluster, connected, lost_workers, ray_data, workers_of
-from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker, error_of, packed
-from contextual_bert.inference.tables.shards import BulkReport, ShardCounts, ShardPlan
+from contextual_bert.inference.tables.ray_cluster import RayCluster, ray_data
+from contextual_bert.inference.tables.ray_shards import run_on_ray
+from contextual_bert.inference.tables.set_shards import SetShardPlan
+from contextual_bert.inference.tables.shard_worker import TableJob
+from contextual_bert.inference.tables.shards import SHARD_SIZE, BulkReport
+
+
+@dataclass(frozen=True)
+class CompletionJob(TableJob):
+    """What a worker loads to complete sets.
+
+    Args:
+        settings: columns, constraints and sizes.
+        catalogue: the shop's table of items.
+    """
+
+    settings: BulkSettings
+    catalogue: pa.Table | None
+
+    def load(self, device: str) -> TableCompleter:
+        pipeline = CompletionPipeline.from_pretrained(
+            self.run,
+            device=device,
+            catalogue=self.catalogue,
+            reading=self.settings.catalogue_reading,
+            is_exact=self.settings.is_exact,
+        )
+        return TableCompleter(pipeline, self.settings)
 
 
 def complete_table_on_ray(
@@ -31,7 +49,7 @@ def complete_table_on_ray(
     settings: BulkSettings,
     cluster: RayCluster | None = None,
     catalogue: str | Path | Frame | None = None,
-    shard_size: int = 20_000,
+    shard_size: int = SHARD_SIZE,
     progress: Callable[[int, int], None] | None = None,
 ) -> BulkReport:
     """``complete_table`` on the machines of a Ray cluster: the same files, checks and errors, and as restartable.
@@ -53,87 +71,13 @@ def complete_table_on_ray(
         ContextualBertError: Ray lost its workers.
     """
     ray_data()
-    cluster = cluster if cluster is not None else RayCluster()
     run, output = Path(run).absolute(), output.absolute()  # workers have working directories of their own
     reading = settings.catalogue_reading
+    shop = read_table(catalogue, code_columns=EVERY_COLUMN, settings=reading) if catalogue is not None else None
+    job = CompletionJob(str(run), settings, shop)
+    # The catalogue is read from its file here, so that errors name it.
     pipeline = CompletionPipeline.from_pretrained(
         run, device="cpu", catalogue=catalogue, reading=reading, is_exact=settings.is_exact
     )
-    plan = ShardPlan(pipeline, source, output, settings=settings, shard_size=shard_size)
-    if not plan.missing:
-        return plan.run((), progress)
-    reads = TableCompleter(pipeline, settings).reads(plan.table)
-    shop = read_table(catalogue, code_columns=EVERY_COLUMN, settings=reading) if catalogue is not None else None
-    workers = set[tuple[str, int]]()
-    try:
-        with ExitStack() as silence, connected(cluster), lost_workers(output):
-            device, num_workers = workers_of(cluster)
-            job = ShardJob(str(run), str(output), settings, plan.manifest, shop, device)
-            files = (packed(number, plan.rows(number).select(reads)) for number in plan.missing)
-            num_workers = min(num_workers, len(plan.missing))
-            with closing(computed(job, files, num_workers, workers=workers, silence=silence)) as shards:
-                report = plan.run(shards, progress)
-    finally:
-        for partial in output.glob(".part-*.partial"):  # of workers that were ended while they wrote
-            partial.unlink(missing_ok=True)
-    return replace(report, computed_by=computed_by(workers, asked=cluster.num_workers))
-
-
-def computed_by(workers: Set[tuple[str, int]], *, asked: int | None) -> str:
-    """Return a sentence on the workers that computed, and on how many were asked for if fewer did.
-
-    Example:
-        >>> computed_by({("host-a", 17), ("host-b", 17)}, asked=4)
-        'computed by 2 workers (4 asked for) on 2 machines'
-    """
-    num_machines = len({machine for machine, _ in workers})
-    more = f" ({asked} asked for)" if asked is not None and len(workers) < asked else ""
-    plurals = ["" if number == 1 else "s" for number in (len(workers), num_machines)]
-    return f"computed by {len(workers)} worker{plurals[0]}{more} on {num_machines} machine{plurals[1]}"
-
-
-def computed(
-    job: ShardJob, files: Iterable[pa.Table], num_workers: int, *, workers: set[tuple[str, int]], silence: ExitStack
-) -> Generator[ShardCounts]:
-    """Yield the counts of each file as workers finish it.
-
-    Args:
-        job: what a worker has to know.
-        files: what is to be computed, each one packed.
-        num_workers: how many workers are asked for.
-        workers: who they were is added here.
-        silence: what closes when Ray has nothing to print any more. It prints to standard output that it has ended
-            workers which were at work, as if that were an error.
-
-    Raises:
-        ContextualBertError, OSError, MemoryError: what a worker met.
-    """
-    ray = ray_data()
-    context = ray.data.DataContext.get_current()
-    bars, context.enable_progress_bars = context.enable_progress_bars, False
-    logger = logging.getLogger("ray.data")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        answers = ray.data.from_arrow_refs([ray.put(file) for file in files]).map_batches(
-            ShardWorker,
-            fn_constructor_args=(job,),
-            batch_size=1,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=num_workers),
-            num_cpus=1,
-            num_gpus=1 if job.device == "cuda" else None,
-        )
-        batches = iter(answers.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0))
-        with closing(cast("Generator[pa.Table]", batches)) as tables:
-            try:
-                for answer in (row for table in tables for row in table.to_pylist()):
-                    if answer["error"] is not None:
-                        raise error_of(answer["error"])
-                    workers.add((answer["machine"], answer["process"]))
-                    yield ShardCounts(**{name: answer[name] for name in ShardCounts._fields})
-            finally:
-                silence.enter_context(redirect_stdout(StringIO()))
-    finally:
-        context.enable_progress_bars = bars
-        logger.setLevel(level)
+    plan = SetShardPlan(pipeline, source, output, settings=settings, shard_size=shard_size)
+    return run_on_ray(plan, job, cluster if cluster is not None else RayCluster(), progress)

@@ -6,6 +6,7 @@ It does not know who calls it. Machines have in common what they see of a shared
 import json
 import os
 import socket
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,15 @@ from contextual_bert.errors import (
     UnknownNameError,
     shown,
 )
-from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
-from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_same_job, complete_shard
+from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, TableWorker, check_same_job, write_shard
 from contextual_bert.json_text import json_text
 from contextual_bert.places import JsonPlace, PathPlace, QueryPlace, SettingPlace, SettingsPlace, TablePlace
 
 PLAIN = (str, int, type(None))  # values that arrive as they were; of others the text of the message does
 ANSWER = pa.schema(
     [
-        *((name, pa.int64()) for name in ShardCounts._fields),
+        *((name, pa.int64()) for name in ShardCounts._fields[:-1]),
+        (ShardCounts._fields[-1], pa.list_(pa.int64())),
         ("machine", pa.string()),
         ("process", pa.int64()),
         ("error", pa.string()),
@@ -56,26 +56,41 @@ SHARE = "Give a folder on a file system that all machines of the cluster share, 
 
 
 @dataclass(frozen=True)
+class TableJob(ABC):
+    """What a worker loads of a run, the same on each machine.
+
+    Args:
+        run: run directory.
+    """
+
+    run: str
+
+    @abstractmethod
+    def load(self, device: str) -> TableWorker:
+        """Return the worker of the run, on "cpu" or "cuda".
+
+        Raises:
+            RunDirectoryError, ConfigurationError: a run that is damaged, or does not fit.
+        """
+
+
+@dataclass(frozen=True)
 class ShardJob:
     """Description of the work for a worker.
 
     Args:
-        run: run directory.
+        table_job: the run, and what is made of a table.
         output: folder of the files.
-        settings: columns, constraints and sizes.
         manifest: what stands in the folder, as JSON.
-        catalogue: the shop's table of items.
         device: "cpu" or "cuda".
     """
 
-    run: str
+    table_job: TableJob
     output: str
-    settings: BulkSettings
     manifest: str
-    catalogue: pa.Table | None
     device: str
 
-    def load(self) -> TableCompleter:
+    def load(self) -> TableWorker:
         """The run, if this machine sees the same files as the one that hands out the work.
 
         Raises:
@@ -88,26 +103,21 @@ class ShardJob:
             check_same_job(Path(self.output), self.manifest)
         except ConfigurationError as error:
             raise ConfigurationError(f"{machine} sees another content of {manifest}: {error} {SHARE}") from error
-        if not Path(self.run).is_dir():
-            raise ConfigurationError(f"{machine} sees no folder {self.run}", fix=SHARE)
+        run = self.table_job.run
+        if not Path(run).is_dir():
+            raise ConfigurationError(f"{machine} sees no folder {run}", fix=SHARE)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ConfigurationError(
                 f"{machine} has a GPU of Ray's, and PyTorch finds none there",
                 fix="Install PyTorch with CUDA, or give 'cpu'.",
             )
         try:
-            pipeline = CompletionPipeline.from_pretrained(
-                self.run,
-                device=self.device,
-                catalogue=self.catalogue,
-                reading=self.settings.catalogue_reading,
-                is_exact=self.settings.is_exact,
-            )
+            worker = self.table_job.load(self.device)
         except RunDirectoryError as error:
             raise RunDirectoryError(f"{machine}: {error}") from error
-        if pipeline.model_digest() != json.loads(self.manifest)["model"]:
-            raise ConfigurationError(f"{machine} sees another model in {self.run}", fix=SHARE)
-        return TableCompleter(pipeline, self.settings)
+        if worker.model_digest() != json.loads(self.manifest)["model"]:
+            raise ConfigurationError(f"{machine} sees another model in {run}", fix=SHARE)
+        return worker
 
 
 class ShardWorker:
@@ -122,7 +132,7 @@ class ShardWorker:
 
     def __init__(self, job: ShardJob) -> None:
         self.job = job
-        self.complete: TableCompleter | None = None
+        self.worker: TableWorker | None = None
 
     def __call__(self, files: pa.Table) -> pa.Table:
         """Compute and write these files."""
@@ -131,11 +141,11 @@ class ShardWorker:
 
     def answer(self, number: int, rows: pa.Table) -> dict[str, int | str | None]:
         """Compute and write one file, and say what it holds."""
-        shard, told = ShardCounts(number, 0, 0, 0), None
+        shard, told = ShardCounts(number, 0, 0, ()), None
         try:
-            if self.complete is None:
-                self.complete = self.job.load()
-            shard = complete_shard(self.complete, rows, number, Path(self.job.output))
+            if self.worker is None:
+                self.worker = self.job.load()
+            shard = write_shard(self.worker, rows, number, Path(self.job.output))
         except EXPECTED as error:
             told = error_json(error)
         return {**shard._asdict(), "machine": socket.gethostname(), "process": os.getpid(), "error": told}
