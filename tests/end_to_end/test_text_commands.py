@@ -126,6 +126,52 @@ def test_tables_of_pairs_tags_and_numbers(command: Any, text_runs: Path, reviews
     assert read_table(tmp_path / "numbers.csv").column_names == [*ROWS, "predicted_label"]
 
 
+def test_a_large_table_becomes_a_folder(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
+    run, single, out = text_runs / "labels", tmp_path / "single.parquet", tmp_path / "out"
+    ok(command("predict", run, "--data", reviews, "--output", single))
+    options = ("--data", reviews, "--output", out, "--shard-size", 3)
+    result = ok(command("predict", run, *options))
+    for sentence in ("4 texts in 2 files", "4 texts, 1 of them cut to 8 tokens", f"wrote {out}, with the columns"):
+        assert sentence in result.stderr
+    expected = read_table(single)
+    found = pa.concat_tables([read_table(path) for path in sorted(out.glob("part-*"))])
+    assert found.column_names == expected.column_names
+    assert found["predicted_label"].to_pylist() == expected["predicted_label"].to_pylist()
+    assert "4 texts in 2 files, 2 of them kept from before" in ok(command("predict", run, *options)).stderr
+    refused = {
+        "--overwrite is for one file": (*options, "--overwrite"),
+        "was made with another shard_size": (*options[:-1], 2),
+        "is one file, and --shard-size and --ray are for": (
+            "--data",
+            reviews,
+            "--output",
+            tmp_path / "a.csv",
+            *options[-2:],
+        ),
+        "--shard-size belongs to --data": ("--text", "word1", "--shard-size", 2),
+        "--ray is for --data": ("--text", "word1", "--ray"),
+        "--workers is for --ray": (*options, "--workers", 2),
+        "There is no column 'text'": ("--data", tmp_path / "others.csv", "--output", tmp_path / "none"),
+    }
+    write_table(pa.table({"other": ["word1"], "sex": ["f"]}), tmp_path / "others.csv")
+    for told, words in refused.items():
+        result = command("predict", run, *words)
+        assert (result.exit_code, told in " ".join(result.stderr.split())) == (2, True), result.stderr
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+def test_a_large_table_is_predicted_on_ray(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
+    options = ("predict", text_runs / "labels", "--data", reviews, "--shard-size", 1, "--device", "cpu")
+    cluster = ("--ray", "--ray-address", "local", "--workers", 1)
+    result = ok(command(*options, "--output", tmp_path / "there", *cluster))
+    assert "computed by 1 worker on 1 machine" in result.stderr
+    ok(command(*options, "--output", tmp_path / "here"))
+    made = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("there", "here")]
+    assert made[0] == made[1]
+    assert len(made[0]) == 6
+
+
 def test_a_faulty_cell_is_named_with_its_file(command: Any, text_runs: Path, tmp_path: Path) -> None:
     path = tmp_path / "faulty.parquet"
     write_table(pa.table({**ROWS, "text": ["word1", None, "word2", "word3"]}), path)

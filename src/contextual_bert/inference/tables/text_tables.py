@@ -292,12 +292,16 @@ def predict_table(
         DataError, SchemaError, UnknownNameError: a faulty table, before anything is computed where columns are whole.
 
     Example:
-        >>> from contextual_bert.data import read_table, write_table
-        >>> predictor = TablePredictor.from_run("runs/verdict", PredictionSettings())
-        >>> write_table(pa.table({"text": ["a quiet room", "loud"], "guest": ["student", "family"]}), "asked.csv")
-        >>> report = predict_table(predictor, "asked.csv", "predicted", shard_size=1)
-        >>> report.num_shards, read_table("predicted/part-00001.parquet").column_names[:3]
-        (2, ['text', 'guest', 'predicted_label'])
+        >>> from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> config = ContextualBertConfig(vocab_size=23, id2label={0: "bad", 1: "good"}, **sizes)
+        >>> ContextualBertForSequenceClassification(config).save_pretrained("verdict")
+        >>> _ = miniature_text_processor().save_pretrained("verdict")
+        >>> predictor = TablePredictor.from_run("verdict", PredictionSettings())
+        >>> report = predict_table(predictor, pa.table({"text": ["word1", "word2"]}), "predicted", shard_size=1)
+        >>> report.num_shards, read_table("predicted/part-00001.parquet").column_names[:2]
+        (2, ['text', 'predicted_label'])
     """
     target = Path(output)
     if is_folder(target):

@@ -28,7 +28,7 @@ from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.asked_tables import table_to_answer, with_context
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, encode_texts
 from contextual_bert.inference.texts.text_answers import TextWritten
-from contextual_bert.inference.texts.text_layout import token_limit
+from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.inference.texts.text_queries import (
     TextQuery,
     TextQueryForm,
@@ -153,7 +153,7 @@ class TextToTextPipeline:
     @property
     def max_length(self) -> int:
         """Tokens of a text that are read."""
-        return token_limit(self.processor.tokenizer, None)
+        return num_readable(self.model.config, self.processor.tokenizer)
 
     @property
     def columns(self) -> pa.Schema:
@@ -214,7 +214,7 @@ class TextToTextPipeline:
 
     def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str) -> EncodedTexts:
         """The texts of a table, each with the context of its row."""
-        encoded = encode_texts(table, self._tokens, text=text)
+        encoded = encode_texts(table, self._tokens, text=text, max_length=self.max_length)
         tensors = context.tensors if context is not None and self.model.config.reads_context else {}
         report = replace(encoded.report, **about_context(context, self.model))
         return replace(encoded, dataset=encoded.dataset.with_context(tensors), report=report)
