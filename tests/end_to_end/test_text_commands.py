@@ -172,6 +172,27 @@ def test_a_large_table_is_predicted_on_ray(command: Any, text_runs: Path, review
     assert len(made[0]) == 6
 
 
+def test_rare_labels_weigh_more(command: Any, text_runs: Path, own_texts: Path) -> None:
+    table = ("train", own_texts / "reviews.csv", "--text", "review", "--label", "verdict", "--device", "cpu")
+    checkpoint = ("--checkpoint", own_texts / "bert", "--max-length", 8, "--epochs", 1)
+    output = own_texts / "weighted"
+    result = ok(command(*table, *checkpoint, "--class-weights", "bad=3", "--output", output))
+    assert "weights of the labels in the loss: bad " in " ".join(result.stderr.split())
+    bad, good = json.loads((output / "config.json").read_text("utf-8"))["class_weights"]
+    assert bad / good == pytest.approx(3)
+    assert json.loads((output / "recipe.json").read_text("utf-8"))["recipe"]["task"]["class_weights"] == ["bad=3"]
+    refused = {
+        "--class-weights bd is no label of the table. Did you mean 'bad'?": "bd=3",
+        "a label and a number above 0": "bad=-1",
+    }
+    for told, given in refused.items():
+        result = command(*table, *checkpoint, "--class-weights", given, "--output", own_texts / "refused")
+        assert (result.exit_code, told in " ".join(result.stderr.split())) == (2, True), result.stderr
+    result = command(*table, "--conditioning", "cnn", "--class-weights", "balanced", "--output", own_texts / "refused")
+    assert (result.exit_code, "--class-weights balanced is for BERT and its methods" in result.stderr) == (2, True)
+    assert not (own_texts / "refused").exists()
+
+
 def test_a_faulty_cell_is_named_with_its_file(command: Any, text_runs: Path, tmp_path: Path) -> None:
     path = tmp_path / "faulty.parquet"
     write_table(pa.table({**ROWS, "text": ["word1", None, "word2", "word3"]}), path)

@@ -109,6 +109,8 @@ class ContextualBertConfig(BertConfig):
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
         number_bins: for sequence classification, where the labels are bins of numbers: the least, the largest and the
             mean number of each, see ``NumberBins``.
+        class_weights: of sequence and token classification, how much each label counts in the loss; where a text may
+            have several, how much the texts that have it do. None: all alike. It changes no logits.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
             the first position; "first", that position of the last block as it is, as in MA-BERT's paper; "mean", the
             mean of the last block over the text, as in sentence-transformers.
@@ -162,6 +164,7 @@ class ContextualBertConfig(BertConfig):
     num_extra_layers: int = 0
     is_ordinal: bool = False
     number_bins: list[list[float]] | None = None
+    class_weights: list[float] | None = None
     classifier_pooling: str = "cls"
     segment_length: int | None = None
     segment_overlap: int = 0

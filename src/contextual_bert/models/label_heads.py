@@ -4,6 +4,7 @@ This module knows no text and no method. Paper: McCullagh (1980).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,23 @@ from contextual_bert.errors import ConfigurationError
 
 SMALLEST_STEP = 1e-6  # between two thresholds: the logarithm of the share of a grade that nobody gives is finite
 PSEUDO_COUNT = 0.5  # of each label, Jeffreys' prior: the share of a label that does not occur is finite in logarithms
+
+
+def check_class_weights(config: Any) -> None:
+    """Raise ConfigurationError unless a configuration has a weight above 0 for each label, or none at all."""
+    weights = config.class_weights
+    if weights is not None and (len(weights) != config.num_labels or min(weights) <= 0):
+        raise ConfigurationError(
+            f"is not a number above 0 for each of num_labels={config.num_labels}",
+            setting="class_weights",
+            value=weights,
+            fix="Give one for each label, in the order of the ids, or leave it out.",
+        )
+
+
+def weights_like(logits: Tensor, config: Any) -> Tensor | None:
+    """Return the weights of the labels in the loss, (labels,), beside logits; None where all count alike."""
+    return None if config.class_weights is None else logits.new_tensor(config.class_weights)
 
 
 class OrdinalClassifier(nn.Module):
@@ -82,7 +100,11 @@ class OrdinalClassifier(nn.Module):
 
 @torch.no_grad()
 def start_at_shares(
-    head: nn.Linear | OrdinalClassifier, counts: Sequence[int] | Tensor, *, num_texts: int | None = None
+    head: nn.Linear | OrdinalClassifier,
+    counts: Sequence[int] | Tensor,
+    *,
+    num_texts: int | None = None,
+    weights: Sequence[float] | None = None,
 ) -> None:
     """Let an output layer begin with the shares of the labels in training, whatever it reads.
 
@@ -90,12 +112,14 @@ def start_at_shares(
 
     Formula:
         p_k = (n_k + 1/2) / (n + K/2); classes: W = 0, b_k = log p_k; grades: w = 0, t_k = logit(p_1 + ... + p_k);
-        several labels a text, of N: W = 0, b_k = logit((n_k + 1/2) / (N + 1))
+        several labels a text, of N: W = 0, b_k = logit((n_k + 1/2) / (N + 1)); with weights w_k of the loss p_k is
+        that of w_k (n_k + 1/2), and b_k = logit + log w_k
 
     Args:
         head: the output layer, with a bias.
         counts: n_k, how often each label occurs in the training part, in the order of the ids.
         num_texts: N, where a text may have several labels; None: it has one.
+        weights: w_k, how much each label counts in the loss; None: all alike.
 
     Raises:
         ConfigurationError: counts that are not one whole number for each label, or more than ``num_texts``.
@@ -118,11 +142,13 @@ def start_at_shares(
             f"counts={numbers.tolist()!r:.80} for {num_labels} labels",
             fix="Give each label the number of its training rows.",
         )
+    counting = torch.ones_like(numbers) if weights is None else numbers.new_tensor(weights)
     if num_texts is not None and isinstance(head, nn.Linear):
         nn.init.zeros_(head.weight)
-        head.bias.copy_(((numbers + PSEUDO_COUNT) / (num_texts + 2 * PSEUDO_COUNT)).logit())
+        head.bias.copy_(((numbers + PSEUDO_COUNT) / (num_texts + 2 * PSEUDO_COUNT)).logit() + counting.log())
         return
-    shares = (numbers + PSEUDO_COUNT) / (numbers + PSEUDO_COUNT).sum()
+    weighted = (numbers + PSEUDO_COUNT) * counting
+    shares = weighted / weighted.sum()
     if isinstance(head, OrdinalClassifier):
         nn.init.zeros_(head.score.weight)
         head.start_at(shares)

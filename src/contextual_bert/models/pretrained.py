@@ -41,7 +41,9 @@ OUTPUT_MATRIX = "cls.predictions.decoder.weight"
 # Of a model of this package that is a plain one itself.
 OWN_FIELDS = ("embedding_size", "pooler_act", "backbone", "backbone_settings")
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
-HEAD_FIELDS = ("is_ordinal", "number_bins", "classifier_pooling", "has_next_sentence_head", *SEGMENT_FIELDS)
+HEAD_FIELDS = (
+    "is_ordinal", "number_bins", "class_weights", "classifier_pooling", "has_next_sentence_head", *SEGMENT_FIELDS,
+)  # fmt: skip
 DROPOUTS = ("context_dropout", "field_dropout")
 
 

@@ -19,7 +19,12 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.document_segments import SegmentTransformer, cut_into_segments, read_in_parts
-from contextual_bert.models.label_heads import OrdinalClassifier, start_at_shares
+from contextual_bert.models.label_heads import (
+    OrdinalClassifier,
+    check_class_weights,
+    start_at_shares,
+    weights_like,
+)
 from contextual_bert.models.masked_lm import IGNORED_LABEL
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
@@ -97,7 +102,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
 
     head_keys = ("classifier.", "bert.pooler.", "segments.")
     head_parts = {"head": "bert.pooler"}  # noqa: RUF012
-    head_fields = ("is_ordinal", "number_bins", "classifier_pooling", *SEGMENT_FIELDS)
+    head_fields = ("is_ordinal", "number_bins", "class_weights", "classifier_pooling", *SEGMENT_FIELDS)
     is_causal = False
     auto_class = AutoModelForSequenceClassification
 
@@ -118,6 +123,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 value=config.number_bins,
                 fix="Give the least, the largest and the mean number of each label.",
             )
+        check_class_weights(config)
         pools_mean = config.classifier_pooling == "mean" and get_blocks(config.backbone).pools_mean
         has_pooler = config.classifier_pooling == "cls" or pools_mean
         self.bert = text_encoder(config, has_pooler=has_pooler)
@@ -144,7 +150,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 "start_at_shares is for one label a text, or with num_texts for several, and this model learns others",
                 fix="Leave it out, or give num_texts for several labels a text.",
             )
-        start_at_shares(self.classifier, counts, num_texts=num_texts)
+        start_at_shares(self.classifier, counts, num_texts=num_texts, weights=self.config.class_weights)
 
     @can_return_tuple
     def forward(
@@ -227,6 +233,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     def _loss(self, logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
         logits, is_given = logits.float(), torch.ones_like(labels, dtype=torch.bool)
         kind = "grades" if self.config.is_ordinal else self.problem_type_of(labels)
+        weights = weights_like(logits, self.config)
         if kind == "regression":
             if num_items_in_batch is not None and bool((labels == IGNORED_LABEL).any()):
                 raise ConfigurationError(
@@ -235,10 +242,13 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 )
             total = functional.mse_loss(logits.view_as(labels), labels.float(), reduction="sum")
         elif kind == "multi_label_classification":
-            total = functional.binary_cross_entropy_with_logits(logits, labels.float(), reduction="sum")
+            total = functional.binary_cross_entropy_with_logits(
+                logits, labels.float(), pos_weight=weights, reduction="sum"
+            )
         else:  # the log-probabilities of grades are logits, too: their softmax is itself
             labels = labels.view(-1)  # as BERT takes them, also in a column
-            total, is_given = functional.cross_entropy(logits, labels, reduction="sum"), labels != IGNORED_LABEL
+            total = functional.cross_entropy(logits, labels, weight=weights, reduction="sum")
+            is_given = labels != IGNORED_LABEL
         return total / (is_given.sum() if num_items_in_batch is None else num_items_in_batch)
 
     def problem_type_of(self, labels: Tensor) -> str:

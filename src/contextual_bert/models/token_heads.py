@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.models.backbones import get_blocks
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
+from contextual_bert.models.label_heads import check_class_weights, weights_like
+from contextual_bert.models.masked_lm import IGNORED_LABEL
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
     ContextualBertModelOutput,
@@ -61,12 +64,13 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
     """
 
     head_keys = ("classifier.", "head.")
+    head_fields = ("class_weights",)
     is_causal = False
     auto_class = AutoModelForTokenClassification
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
-        self.loss_type = "ForTokenClassification"  # whatever a subclass is called
+        check_class_weights(config)
         self.bert = text_encoder(config)
         self.dropout = nn.Dropout(dropout_of(config))
         self.head = get_blocks(config.backbone).token_head(config)
@@ -98,10 +102,13 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
         )
         hidden = self.head(outputs.last_hidden_state) if self.head is not None else outputs.last_hidden_state
         logits = self.classifier(self.dropout(hidden))
-        loss, cross_entropy = None, cast(Any, self.loss_function)
-        if labels is not None:
-            loss = cross_entropy(logits, labels, self.config, num_items_in_batch=num_items_in_batch)
+        loss = self._loss(logits.float(), labels, num_items_in_batch) if labels is not None else None
         return classified(outputs, logits, loss)
+
+    def _loss(self, logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
+        weights, labels = weights_like(logits, self.config), labels.flatten()
+        total = functional.cross_entropy(logits.flatten(0, 1), labels, weight=weights, reduction="sum")
+        return total / ((labels != IGNORED_LABEL).sum() if num_items_in_batch is None else num_items_in_batch)
 
 
 class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):

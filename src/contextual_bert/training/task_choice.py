@@ -34,6 +34,7 @@ _OF_LABELS = (
     "is_regression",
     "number_bins",
     "separator",
+    "class_weights",
     "label_start",
     "long_documents",
 )

@@ -13,6 +13,7 @@ from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TAG_BASELINES, TEXT
 from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.truncation import SEGMENT_FIELDS, Truncation
 from contextual_bert.options import MAIN, TEXTS, Option
+from contextual_bert.training.class_weights import read_class_weights
 from contextual_bert.training.label_order import checked_order
 from contextual_bert.training.language_modelling import BidirectionalText, CausalText, MaskedText, NextSentence
 from contextual_bert.training.set_completion import SetCompletion
@@ -34,6 +35,8 @@ class LabelTask(TextTask):
     Args:
         label: column to learn.
         truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        class_weights: how much each label counts in the loss: ``("balanced",)``, or LABEL=WEIGHT for some; none: all
+            alike. See ``class_weights_of``.
         elmo: folder of a language model in both directions, whose vectors recurrent baselines read beside the
             embeddings of their words; a finished run has its weights. None: they read their own embeddings alone.
     """
@@ -52,6 +55,15 @@ class LabelTask(TextTask):
         ),
     ]
     truncation: TruncationField = "head"
+    class_weights: Annotated[
+        tuple[str, ...],
+        Option(
+            "With --label: how much each label counts in training: 'balanced', the rarer the more, or bad=2,good=1; "
+            "repeatable or with commas. Probabilities are then those of the weighted labels.",
+            TEXTS,
+            metavar="balanced|LABEL=WEIGHT",
+        ),
+    ] = ()
     elmo: Annotated[
         str | None,
         Option(
@@ -63,6 +75,10 @@ class LabelTask(TextTask):
             names="language model",
         ),
     ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        read_class_weights(self.class_weights)
 
     @property
     def code_columns(self) -> tuple[str, ...]:
@@ -106,7 +122,7 @@ class Classification(LabelTask):
     Args:
         text, checkpoint, max_length, is_from_scratch: as for all tasks on texts.
         label: column to learn: names or whole numbers of classes.
-        truncation, elmo: as for ``LabelTask``.
+        truncation, class_weights, elmo: as for ``LabelTask``.
         pair: column of second texts.
         is_ordinal: the labels are grades of one scale: numbers, or the words of ``order``.
         order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
@@ -269,12 +285,15 @@ class Classification(LabelTask):
             raise ConfigurationError(
                 "is not allowed", setting="number_bins", value=self.number_bins, fix="Give 2 or more."
             )
-        asked = "order" if self.order else "is_ordinal" if self.is_ordinal else "is_multi_label"
-        if getattr(self, asked):
+        asked = next(
+            (name for name in ("order", "is_ordinal", "is_multi_label", "class_weights") if getattr(self, name)), None
+        )
+        if asked is not None:
+            value = getattr(self, asked)
             raise ConfigurationError(
                 Message("is for labels, and with {is_regression} they are numbers", is_regression=True),
                 setting=asked,
-                value=list(self.order) if self.order else True,
+                value=list(value) if isinstance(value, tuple) else True,
                 fix="Leave one of the two out.",
             )
         object.__setattr__(self, "kind", "regression")
@@ -350,7 +369,7 @@ class Tagging(LabelTask):
         text: column of lists of words.
         checkpoint, max_length, is_from_scratch: as for all tasks on texts.
         label: column of lists of tags, one a word.
-        truncation, elmo: as for ``LabelTask``.
+        truncation, class_weights, elmo: as for ``LabelTask``.
 
     Example:
         >>> Tagging(text="tokens", label="tags", checkpoint="bert-base-cased").columns

@@ -75,3 +75,53 @@ def test_numbers_have_no_shares(fields: dict[str, Any]) -> None:
     model = ContextualBertForSequenceClassification(miniature_config("none", **fields))
     with pytest.raises(ConfigurationError, match="start_at_shares is for one label a text"):
         model.start_at_shares([1, 2, 3])
+
+
+WEIGHTS = [0.5, 1.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels"),
+    [
+        ({}, torch.tensor([0, 2, 2])),
+        ({"is_ordinal": True}, torch.tensor([2, 1, 0])),
+        ({"problem_type": "multi_label_classification"}, torch.tensor([[0.0, 1, 1], [0, 0, 0], [1, 0, 1]])),
+    ],
+)
+@pytest.mark.parametrize("num_items", [None, 6])
+def test_rare_labels_count_more_in_the_loss_alone(fields: dict[str, Any], labels: torch.Tensor, num_items: Any) -> None:
+    config: dict[str, Any] = {"has_position_embeddings": True, "type_vocab_size": 2, "num_labels": 3, **fields}
+    torch.manual_seed(0)
+    plain = ContextualBertForSequenceClassification(miniature_config("none", **config)).eval()
+    weighted = ContextualBertForSequenceClassification(miniature_config("none", **config, class_weights=WEIGHTS)).eval()
+    weighted.load_state_dict(plain.state_dict())
+    batch = {name: value[:3] for name, value in miniature_batch().items() if name not in ("labels", "context")}
+    found = weighted(**batch, labels=labels, num_items_in_batch=num_items)
+    logits = plain(**batch).logits
+    assert torch.equal(found.logits, logits)
+    shares = logits.double().sigmoid() if labels.ndim == 2 else logits.double().softmax(dim=-1)
+    weights = torch.tensor(WEIGHTS, dtype=torch.float64)
+    if labels.ndim == 2:
+        total = -(weights * labels * shares.log() + (1 - labels) * (1 - shares).log()).sum()
+    else:
+        total = -(weights[labels] * shares.log()[torch.arange(3), labels]).sum()
+    expected = total / (num_items or labels.numel())
+    torch.testing.assert_close(found.loss.double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_ordinal", [False, True])
+def test_a_weighted_head_starts_at_the_weighted_shares(is_ordinal: bool) -> None:
+    fields = {"has_position_embeddings": True, "type_vocab_size": 2, "num_labels": 3, "is_ordinal": is_ordinal}
+    model = ContextualBertForSequenceClassification(miniature_config("none", **fields, class_weights=WEIGHTS)).eval()
+    model.start_at_shares([70, 20, 10])
+    batch = {name: value for name, value in miniature_batch().items() if name not in ("labels", "context")}
+    weighted = torch.tensor([70.5, 20.5, 10.5]) * torch.tensor(WEIGHTS)
+    logits = model(**batch).logits
+    torch.testing.assert_close(logits.softmax(dim=-1), (weighted / weighted.sum()).expand(len(logits), -1))
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0], [1.0, 2.0, 0.0]])
+def test_weights_are_those_of_the_labels(weights: list[float]) -> None:
+    fields = {"has_position_embeddings": True, "type_vocab_size": 2, "num_labels": 3, "class_weights": weights}
+    with pytest.raises(ConfigurationError, match=r"class_weights=.* is not a number above 0 for each of num_labels=3"):
+        ContextualBertForSequenceClassification(miniature_config("none", **fields))

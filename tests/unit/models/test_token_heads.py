@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional
 from transformers import BertForQuestionAnswering, BertForTokenClassification
 
 from contextual_bert.models import ContextualBertForQuestionAnswering, ContextualBertForTokenClassification
@@ -32,6 +33,19 @@ def test_tags_have_the_loss_of_bert(batch: dict[str, Any]) -> None:
     found = model(**batch, labels=TAGS)
     assert torch.equal(found.logits, expected.logits)
     assert torch.equal(found.loss, expected.loss)
+
+
+def test_rare_tags_count_more_in_the_loss_alone(batch: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {"num_labels": 4, **TEXT}
+    plain = drawn_anew(ContextualBertForTokenClassification(miniature_config("film", **fields)))
+    weights = [1.0, 2.0, 0.5, 8.0]
+    weighted = ContextualBertForTokenClassification(miniature_config("film", **fields, class_weights=weights)).eval()
+    weighted.load_state_dict(plain.state_dict())
+    found, logits = weighted(**batch, labels=TAGS), plain(**batch).logits
+    assert torch.equal(found.logits, logits)
+    is_asked = TAGS != -100
+    losses = functional.cross_entropy(logits[is_asked], TAGS[is_asked], reduction="none")
+    torch.testing.assert_close(found.loss, (losses * torch.tensor(weights)[TAGS[is_asked]]).mean())
 
 
 def test_the_loss_of_tags_does_not_care_how_the_batch_is_split(batch: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Base of the tasks with a label for each text or word: what is scored, and the shares that are counted."""
 
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -10,15 +11,20 @@ from torch import Tensor, nn
 from contextual_bert.baselines.names import CONTEXT_AS_TEXT, TEXT_BASELINES, WITHOUT_TOKENS
 from contextual_bert.baselines.shares import UNSEEN_LABEL, Observations
 from contextual_bert.data import SequenceDataset, TextTable
-from contextual_bert.errors import joined
+from contextual_bert.errors import ConfigurationError, joined
 from contextual_bert.evaluation import LabelPredictions, Scores
 from contextual_bert.inference import score_labels
 from contextual_bert.models import IGNORED_LABEL
+from contextual_bert.nouns import counted
 from contextual_bert.runs.label_names import label_warnings, some_labels
 from contextual_bert.runs.shifts import counts_of, drift_line
 from contextual_bert.runs.tasks.base import CountedTask
 from contextual_bert.runs.tasks.text import TextModelTask
+from contextual_bert.training.class_weights import class_weights_of
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.tasks import LabelTask
+
+_SHOWN_WEIGHTS = 8  # of the labels, in a line for people
 
 
 class LabelModelTask(CountedTask, TextModelTask):
@@ -44,7 +50,46 @@ class LabelModelTask(CountedTask, TextModelTask):
         task = self.recipe.text_task
         what = "grades, the lowest first" if task.is_ordinal else "labels"
         warned = label_warnings(self.examples.table, self.labels, str(task.label), self.split)
-        return [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned]
+        return [f"{len(self.labels)} {what}: {some_labels(self.labels)}", *warned, *self.weight_lines()]
+
+    def weight_lines(self) -> list[str]:
+        """Return a sentence on the weights of the labels, where they do not all count alike."""
+        if (weights := self.class_weights) is None:
+            return []
+        shown = [f"{name} {weight:.3g}" for name, weight in zip(self.labels, weights, strict=True)]
+        more = f" and {counted(len(shown) - _SHOWN_WEIGHTS, 'other')}" if len(shown) > _SHOWN_WEIGHTS else ""
+        return [
+            f"weights of the labels in the loss: {', '.join(shown[:_SHOWN_WEIGHTS])}{more}. Probabilities are those of "
+            "the weighted labels, not of the labels as they occur"
+        ]
+
+    @cached_property
+    def class_weights(self) -> list[float] | None:
+        """The weight of each label in the loss, (labels,); None where all count alike.
+
+        Raises:
+            UnknownNameError: a label that no part has is given one.
+        """
+        given = cast(LabelTask, self.recipe.task).class_weights
+        if not given:
+            return None
+        return class_weights_of(given, self.labels, self.label_counts.numpy(), num_texts=self.num_labelled_texts)
+
+    def label_fields(self) -> dict[str, Any]:
+        """Return the fields of the config that name the labels, and say how much each counts in the loss."""
+        return {**super().label_fields(), "class_weights": self.class_weights}
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise ConfigurationError where a baseline is to weigh its labels, and as for other tasks on texts."""
+        super().check(recipe)
+        weights = cast(LabelTask, recipe.task).class_weights
+        if weights and recipe.conditioning in TEXT_BASELINES and recipe.conditioning != CONTEXT_AS_TEXT:
+            raise ConfigurationError(
+                f"is for BERT and its methods: the baseline {recipe.conditioning!r} learns labels as they occur",
+                setting="class_weights",
+                value=list(weights),
+                fix="Leave it out, or the baseline.",
+            )
 
     def learns_as_bert(self, recipe: Recipe) -> bool:
         """Return whether a run starts from a BERT without labels, and the recipe does not say how fast it learns."""
