@@ -3,9 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.places import SettingPlace
 
@@ -47,7 +44,7 @@ def read_class_weights(given: Sequence[str]) -> dict[str, float] | None:
 
 
 def class_weights_of(
-    given: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64], *, num_texts: int | None = None
+    given: Sequence[str], labels: Sequence[str], counts: Sequence[int], *, num_texts: int | None = None
 ) -> list[float]:
     """Return the weight of each label in the loss.
 
@@ -72,19 +69,16 @@ def class_weights_of(
         King and Zeng (2001), "Logistic Regression in Rare Events Data", section 4.2, for the balanced ones.
 
     Example:
-        >>> class_weights_of(["balanced"], ["bad", "good"], np.array([10, 30]))
+        >>> class_weights_of(["balanced"], ["bad", "good"], [10, 30])
         [2.0, 0.6666666666666666]
-        >>> class_weights_of(["bad=3"], ["bad", "good"], np.array([10, 30]))
+        >>> class_weights_of(["bad=3"], ["bad", "good"], [10, 30])
         [2.0, 0.6666666666666666]
-        >>> class_weights_of(["balanced"], ["quiet", "clean"], np.array([10, 30]), num_texts=40)
+        >>> class_weights_of(["balanced"], ["quiet", "clean"], [10, 30], num_texts=40)
         [3.0, 0.3333333333333333]
     """
-    named, occurs = read_class_weights(given), counts > 0
-    safe = np.maximum(counts, 1)
+    named = read_class_weights(given)
     if named is None:
-        weights = counts.sum() / (max(1, occurs.sum()) * safe) if num_texts is None else (num_texts - counts) / safe
-        # What is in each text, or in none, tells nothing: there is no other class to balance it with.
-        weights = np.where(occurs & (weights > 0), weights, 1.0)
+        weights = _balanced(counts, num_texts)
     else:
         unknown = next((label for label in named if label not in labels), None)
         if unknown is not None:
@@ -94,7 +88,15 @@ def class_weights_of(
                 value=unknown,
                 allowed=did_you_mean(unknown, labels),
             )
-        weights = np.array([named.get(label, 1.0) for label in labels])
-    if num_texts is None and occurs.any():
-        weights = weights * (counts.sum() / (counts * weights).sum())
-    return weights.tolist()
+        weights = [named.get(label, 1.0) for label in labels]
+    weighted = math.fsum(count * weight for count, weight in zip(counts, weights, strict=True))
+    scale = sum(counts) / weighted if num_texts is None and weighted > 0 else 1.0
+    return [weight * scale for weight in weights]
+
+
+def _balanced(counts: Sequence[int], num_texts: int | None) -> list[float]:
+    """The balanced weights; what each text has, or none, tells nothing, and weighs 1."""
+    if num_texts is not None:
+        return [(num_texts - count) / count if 0 < count < num_texts else 1.0 for count in counts]
+    num_labels = sum(count > 0 for count in counts)
+    return [sum(counts) / (num_labels * count) if count > 0 else 1.0 for count in counts]

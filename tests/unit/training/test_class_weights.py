@@ -15,28 +15,28 @@ COUNTS = np.array([10, 0, 30])
 
 
 def test_balanced_labels_count_alike_in_sum() -> None:
-    weights = class_weights_of(["balanced"], LABELS, COUNTS)
+    weights = class_weights_of(["balanced"], LABELS, COUNTS.tolist())
     assert (COUNTS * weights).tolist() == [20, 0, 20]
     assert weights[1] == 1
 
 
 @pytest.mark.parametrize("given", [["balanced"], ["bad=5"], ["good=0.1", "fair=7"]])
 def test_the_mean_over_training_is_one(given: list[str]) -> None:
-    weights = np.array(class_weights_of(given, LABELS, COUNTS))
+    weights = np.array(class_weights_of(given, LABELS, COUNTS.tolist()))
     assert (COUNTS * weights).sum() == pytest.approx(COUNTS.sum())
     assert (weights > 0).all()
 
 
 def test_named_weights_keep_their_ratios() -> None:
-    bad, fair, good = class_weights_of(["bad=6", "good=2"], LABELS, COUNTS)
+    bad, fair, good = class_weights_of(["bad=6", "good=2"], LABELS, COUNTS.tolist())
     assert bad / good == pytest.approx(3)
     assert fair / good == pytest.approx(0.5)  # not named: 1
 
 
 def test_a_label_of_several_is_balanced_against_its_absence() -> None:
-    weights = class_weights_of(["balanced"], ("a", "b", "c", "d"), np.array([10, 0, 40, 20]), num_texts=40)
+    weights = class_weights_of(["balanced"], ("a", "b", "c", "d"), [10, 0, 40, 20], num_texts=40)
     assert weights == [3, 1, 1, 1]  # that none or all have: nothing to balance
-    assert class_weights_of(["a=2"], ("a", "b"), np.array([10, 5]), num_texts=40) == [2, 1]
+    assert class_weights_of(["a=2"], ("a", "b"), [10, 5], num_texts=40) == [2, 1]
 
 
 @pytest.mark.parametrize("given", ["bad", "bad=", "bad=x", "bad=0", "bad=-1", "bad=nan", "bad=inf", "=2", "Balanced"])
@@ -53,4 +53,4 @@ def test_weights_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"class_weights=\['balanced'\] is for labels, and with"):
         Classification(label="label", class_weights=("balanced",), is_regression=True)
     with pytest.raises(UnknownNameError, match=r"'godo' is no label of the table.*good"):
-        class_weights_of(["godo=2"], LABELS, COUNTS)
+        class_weights_of(["godo=2"], LABELS, COUNTS.tolist())

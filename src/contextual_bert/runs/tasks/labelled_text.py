@@ -73,7 +73,7 @@ class LabelModelTask(CountedTask, TextModelTask):
         given = cast(LabelTask, self.recipe.task).class_weights
         if not given:
             return None
-        return class_weights_of(given, self.labels, self.label_counts.numpy(), num_texts=self.num_labelled_texts)
+        return class_weights_of(given, self.labels, self.label_counts.tolist(), num_texts=self.num_labelled_texts)
 
     def label_fields(self) -> dict[str, Any]:
         """Return the fields of the config that name the labels, and say how much each counts in the loss."""
