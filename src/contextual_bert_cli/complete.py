@@ -158,6 +158,7 @@ def complete_rows(
             pipeline = load_pipeline(
                 directory, device=device, catalogue=catalogue, reading=reading, is_exact=settings.is_exact
             )
+            calibrate_by(pipeline, directory, settings.coverage)
         with counting("completing") as progress:
             report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
     remark(*report.lines(), f"wrote {output}")
@@ -304,12 +305,8 @@ def command(
         raise ConfigurationError(
             "belongs to --set and --input", fix="With --data each blank is filled by itself.", setting="--joint"
         )
-    if coverage is not None and (data is not None or joint):
-        raise ConfigurationError(
-            f"is for --set and --input, not for {'--joint' if joint else '--data'}",
-            fix="Leave it out.",
-            setting="--coverage",
-        )
+    if coverage is not None and joint:
+        raise ConfigurationError("is not for whole sets", fix="Leave it or --joint out.", setting="--coverage")
     load_arrow()
     check_reads(choices, ("catalogue", "data"))
     reading = reading_of(choices)
@@ -358,6 +355,7 @@ def command(
             reading=own,
             catalogue_reading=reading,
             is_exact=exact,
+            coverage=coverage,
         )
         complete_rows(
             directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,

@@ -120,9 +120,9 @@ def calibrate_by(pipeline: Any, directory: Path, coverage: float | None) -> None
     """
     if coverage is None:
         return
-    from contextual_bert.inference.applied_calibration import AppliedCalibration
+    from contextual_bert.inference.applied_calibration import calibrate_by_run
 
-    pipeline.calibrate_by(AppliedCalibration.from_run(directory, coverage))
+    calibrate_by_run(pipeline, directory, coverage)
 
 
 def check_has_torch(directory: Path) -> None:

@@ -236,8 +236,6 @@ def command(
             except UnknownNameError as error:
                 raise error.further(f"Name the right one with {option}.") from error
 
-    if coverage is not None and (is_asking or writes):
-        raise ConfigurationError("is for runs that give a label", setting="--coverage", fix="Leave it out.")
     if data is not None and output is not None:
         from contextual_bert.inference.tables.text_tables import PredictionSettings
 
@@ -248,6 +246,7 @@ def command(
         predict_rows(directory, data, output, settings=settings, shard_size=shard_size, device=device, cluster=cluster)
         return
     pipeline: Any = load_text_with_notes(directory, device=device, kind=kind, truncation=kept)
+    calibrate_by(pipeline, directory, coverage)
     query: dict[str, Any] = {"text": text, "context": own}
     if is_asking:
         answer_query(pipeline, {**query, "question": question}, output_format=output_format)
@@ -255,7 +254,6 @@ def command(
     if writes:
         write_query(pipeline, query, output_format=output_format)
         return
-    calibrate_by(pipeline, directory, coverage)
     with working("predicting"), at_options(QUERY_OPTIONS):
         answer = cast("TextAnswer | TextNumber", pipeline({**query, "pair": pair}))
     if output_format == "json":

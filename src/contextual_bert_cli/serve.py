@@ -14,7 +14,7 @@ from contextual_bert_cli.arrow import load_arrow
 from contextual_bert_cli.failures import Interrupted
 from contextual_bert_cli.inputs import checking, is_asked_by_predict
 from contextual_bert_cli.output import calm_transformers, remark, working
-from contextual_bert_cli.pipelines import load_pipeline, load_text_pipeline
+from contextual_bert_cli.pipelines import calibrate_by, load_pipeline, load_text_pipeline
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of
 
@@ -125,6 +125,7 @@ def command(
         ),
     ] = 1,
     exact: options.Exact = False,
+    coverage: options.Coverage = None,
     device: options.Device = "auto",
     given: Mapping[str, Any],
 ) -> None:
@@ -194,14 +195,19 @@ def command(
         # A link may lead to another run from one moment to the next: all files are read from where it leads now.
         place = directory.resolve() if directory.resolve() != directory.absolute() else directory
         if is_asked_by_predict(place):
-            return load_text_pipeline(place, device=device, kind=learned_kind(place))
-        return load_pipeline(place, device=device, catalogue=catalogue, reading=reading, is_exact=exact)
+            found: Any = load_text_pipeline(place, device=device, kind=learned_kind(place))
+        else:
+            found = load_pipeline(place, device=device, catalogue=catalogue, reading=reading, is_exact=exact)
+        calibrate_by(found, place, coverage)
+        return found
 
     with working(f"loading {directory}"), with_one_thread() if workers > 1 else nullcontext():
         pipeline = tried(load())
         if workers > 1:
             check_can_fork(pipeline, workers)
     remark(*pipeline.notes())
+    if coverage is not None:
+        remark("whole sets and explanations are as the model gives them: tempered are the probabilities of answers")
     if not is_for_texts(pipeline) and pipeline.max_top_k is not None and pipeline.max_top_k < max_top:
         remark(f"exported with --top {pipeline.max_top_k}: no query gets more proposals a [MASK]")
     if workers > 1:

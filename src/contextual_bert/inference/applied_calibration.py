@@ -3,6 +3,7 @@
 Arrays alone: it imports no torch and knows no query. Paper: not there; docs/decisions/064.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.errors import RunDirectoryError
+from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.evaluation.answer_calibration import AnswerCalibration
 from contextual_bert.manifest import weights_digest
 from contextual_bert.places import PathPlace
@@ -59,6 +60,10 @@ class AppliedCalibration:
             )
         return cls(found, coverage)
 
+    def digest(self) -> str:
+        """Return a hash of what answers are calibrated by."""
+        return hashlib.sha256(f"{self.coverage} {self.calibration.to_json()}".encode()).hexdigest()
+
     def read(self, shares: NDArray[Any], context: Mapping[str, NDArray[Any]] | None, schema: Any) -> SureAnswers:
         """Return the tempered probabilities and prediction sets of rows.
 
@@ -70,3 +75,22 @@ class AppliedCalibration:
         labels = schema.names_of(context or {}) if schema is not None else {}
         tempered = self.calibration.shares(shares, labels)
         return SureAnswers(tempered, self.calibration.is_in_set(tempered, labels, coverage=self.coverage))
+
+
+def calibrate_by_run(pipeline: Any, directory: str | Path, coverage: float) -> None:
+    """Let a pipeline answer by the calibration of its run.
+
+    Args:
+        pipeline: of the run.
+        directory: of the run.
+        coverage: how often prediction sets hold the true choice, 0 to 1.
+
+    Raises:
+        RunDirectoryError: a run that was not calibrated, or an export.
+        ConfigurationError: a coverage that it was not calibrated for; a model that gives no single label or item.
+    """
+    if not hasattr(pipeline, "calibrate_by"):
+        raise ConfigurationError(
+            "is for runs that give a label or an item", setting="coverage", value=coverage, fix="Leave it out."
+        )
+    pipeline.calibrate_by(AppliedCalibration.from_run(directory, coverage))

@@ -156,12 +156,13 @@ class BaseCompletionPipeline(ABC):
         """Return a hash of the weights."""
 
     def model_digest(self) -> str:
-        """Return a hash of the weights and of the items that are proposed no more.
+        """Return a hash of the weights, of the items that are proposed no more, and of what answers are calibrated by.
 
         Completions of a table are gone on with by the same model alone.
         """
         weights, removed = self.weights_digest(), self.processor.removed_items
-        return hashlib.sha256(json_text([weights, *removed]).encode()).hexdigest() if removed else weights
+        found = hashlib.sha256(json_text([weights, *removed]).encode()).hexdigest() if removed else weights
+        return f"{found} {self.calibration.digest()}" if self.calibration is not None else found
 
     def __call__(
         self, queries: Query | Sequence[Query], *, top_k: int = 5, batch_size: int = 256

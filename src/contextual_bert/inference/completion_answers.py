@@ -81,6 +81,13 @@ class Answer(Remarks):
     slots: list[Slot]
 
 
+class SureAnswer(Remarks):
+    """Answer to a query of a pipeline that gives prediction sets: as ``Answer``, with one in each slot."""
+
+    items: list[str]
+    slots: list[SureSlot]
+
+
 def slot_of(
     position: int, candidates: list[Candidate], permitted: Permitted, *, blank: int, excluded_probability: float
 ) -> Slot:

@@ -203,7 +203,7 @@ def _text_operations(serving: Serving, batcher: Batcher, settings: ServerSetting
 
     gives = cast(ServedTextPipeline, serving.current.pipeline).form.gives
     routers = (
-        text_routes(gives, answerer),
+        text_routes(gives, answerer, is_sure=serving.current.coverage is not None),
         text_computation_routes(ComputationAnswerer(serving, computations, settings)),
         text_description_routes(serving, settings),
     )

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from contextual_bert import inference
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer, SimilarAnswer
+from contextual_bert.inference.completion_answers import SureAnswer
 from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.inference.similar_queries import LARGEST_WEIGHT, SIMILARITY_WEIGHT, SimilarRequest
 from contextual_bert.server.batching import BatchedRequest, Batcher, answered
@@ -128,7 +129,9 @@ def completion_routes(
     deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
     weight_about = "With a context: how much the similarity counts beside the person, 0 for not at all."
 
-    @router.post(COMPLETE, response_model=Answer | list[Answer], summary="Complete one set, or many")
+    answer: Any = Answer if serving.current.coverage is None else SureAnswer
+
+    @router.post(COMPLETE, response_model=answer | list[answer], summary="Complete one set, or many")
     async def complete(
         request: Request,
         top_k: Annotated[

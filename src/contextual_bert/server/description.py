@@ -77,7 +77,10 @@ class VersionAnswer(BaseModel):
 
 
 class SchemaAnswer(BaseModel):
-    """Description of the server: features, constraints, attributes, capabilities, counts and limits."""
+    """Description of the server: features, constraints, attributes, capabilities, counts and limits.
+
+    ``coverage``: how often the prediction set of a slot holds the true item, 0 to 1; null where slots have none.
+    """
 
     version: VersionAnswer
     features: list[FeatureAnswer]
@@ -86,6 +89,7 @@ class SchemaAnswer(BaseModel):
     capabilities: list[CapabilityAnswer]
     counts: dict[str, int]
     limits: dict[str, float]
+    coverage: float | None = None
 
 
 class TextSchemaAnswer(BaseModel):
@@ -93,7 +97,8 @@ class TextSchemaAnswer(BaseModel):
 
     ``gives``: what a query is answered with; ``keys``: of a query; ``texts``: those that are texts, in the order in
     which they are read; ``required``: of these, those that every query has; ``labels``: the labels or tags, in the
-    order of their ids; ``max_tokens``: of a text that the model reads at once.
+    order of their ids; ``max_tokens``: of a text that the model reads at once; ``coverage``: how often the prediction
+    set of an answer holds the true label, 0 to 1, null where answers have none.
     """
 
     version: VersionAnswer
@@ -106,6 +111,7 @@ class TextSchemaAnswer(BaseModel):
     features: list[FeatureAnswer]
     capabilities: list[CapabilityAnswer]
     limits: dict[str, float]
+    coverage: float | None = None
 
 
 class ItemAnswer(BaseModel):
@@ -156,6 +162,7 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
             capabilities=_capabilities(version),
             counts=counts,
             limits=settings.limits(is_for_texts=False),
+            coverage=version.coverage,
         )
 
     @router.get(ITEMS, response_model=ItemsAnswer, response_model_exclude_unset=True, summary="Find items by name")
@@ -201,6 +208,7 @@ def text_description_routes(serving: Serving, settings: ServerSettings) -> APIRo
             features=_features(version),
             capabilities=_capabilities(version),
             limits=settings.limits(is_for_texts=True),
+            coverage=version.coverage,
         )
 
     return router

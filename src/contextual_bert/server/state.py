@@ -130,6 +130,12 @@ class Version:
         schema = self.pipeline.processor.schema
         return schema.sensitive_names if schema is not None else frozenset()
 
+    @property
+    def coverage(self) -> float | None:
+        """How often the prediction set of an answer holds the true one, 0 to 1; None: answers have none."""
+        calibration = getattr(self.pipeline, "calibration", None)
+        return calibration.coverage if calibration is not None else None
+
     @cached_property
     def missing_capabilities(self) -> Mapping[str, str | None]:
         """Return the capabilities of the run beside its answers, with the reason for each that is missing."""

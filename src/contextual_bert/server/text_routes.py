@@ -7,7 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from contextual_bert.inference.texts.text_answers import TextAnswer, TextNumber, TextSpan, TextWritten
+from contextual_bert.inference.texts.text_answers import (
+    SureTextAnswer,
+    TextAnswer,
+    TextNumber,
+    TextSpan,
+    TextWritten,
+)
 from contextual_bert.inference.texts.text_queries import TextGives, TextRequest
 from contextual_bert.server.batching import BatchedRequest, Batcher, answered
 from contextual_bert.server.protocol import AS_WRITTEN
@@ -96,16 +102,17 @@ def _read(version: Version, content: Any) -> list[TextRequest]:
     return version.reader.read(content)
 
 
-def text_routes(gives: TextGives, answerer: TextAnswerer) -> APIRouter:
+def text_routes(gives: TextGives, answerer: TextAnswerer, *, is_sure: bool = False) -> APIRouter:
     """The route of a run of texts.
 
     Args:
         gives: what the run answers with.
         answerer: answers.
+        is_sure: whether answers have prediction sets.
     """
     router = APIRouter(tags=["prediction"])
     longest = answerer.longest_milliseconds
-    answer: Any = _ANSWERS.get(gives, TextAnswer)
+    answer: Any = SureTextAnswer if is_sure else _ANSWERS.get(gives, TextAnswer)
 
     @router.post(PREDICT, response_model=answer | list[answer], summary=_SUMMARIES[gives])
     async def predict(

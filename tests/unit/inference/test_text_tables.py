@@ -166,7 +166,7 @@ def test_faults_of_whole_columns_are_told_before_anything_is_written(run: Path, 
 def test_a_coverage_needs_a_label_and_a_calibration(run: Path, tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="was not calibrated"):
         predictor_of(run, coverage=0.9)
-    with pytest.raises(ConfigurationError, match="is for runs that give a label"):
+    with pytest.raises(ConfigurationError, match="is for runs that give a label or an item"):
         predictor_of(saved(tmp_path / "run", "answer"), coverage=0.9)
 
 

@@ -16,7 +16,14 @@ from typer.testing import CliRunner
 from contextual_bert import CompletionPipeline, TextPipeline
 from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
-from contextual_bert.inference.applied_calibration import OF_GUIDANCE, OF_ONE_BLANK, AppliedCalibration
+from contextual_bert.inference import BulkSettings, complete_table
+from contextual_bert.inference.applied_calibration import (
+    OF_GUIDANCE,
+    OF_ONE_BLANK,
+    AppliedCalibration,
+    calibrate_by_run,
+)
+from contextual_bert.inference.tables.ray_completion import CompletionJob
 from contextual_bert.runs import evaluate_run, run
 from contextual_bert.runs.calibrated_evaluation import choices_of
 from contextual_bert.runs.calibrating import RunCalibration, calibrate_run
@@ -160,6 +167,35 @@ def test_the_coverage_of_items_is_that_of_the_answers(
     assert np.mean(sizes) == pytest.approx(answers.sets[0].size, abs=1e-9)
 
 
+def test_tables_have_the_sets_that_queries_have(finished: dict[str, Path], calibrated: Any, tmp_path: Path) -> None:
+    run = finished["items"]
+    table = pa.table({"items": [["hat-1", "[MASK]"], ["coat-2"]], "mood": ["sad", "glad"], "age": [30.0, 51.0]})
+    settings = BulkSettings(constraints={"deny": ["hat-2"]}, coverage=0.9)
+    plain = CompletionPipeline.from_pretrained(run)
+    with pytest.raises(ConfigurationError, match=r"coverage=0\.9 is not that of the pipeline"):
+        complete_table(plain, table, tmp_path / "out", settings=settings)
+    pipeline = CompletionPipeline.from_pretrained(run)
+    calibrate_by_run(pipeline, run, 0.9)
+    complete_table(pipeline, table, tmp_path / "out", settings=settings)
+    rows = pq.read_table(tmp_path / "out" / "part-00000.parquet").to_pylist()
+    for row, (items, mood, age) in zip(rows, zip(*table.to_pydict().values(), strict=True), strict=True):
+        answer: Any = pipeline({"items": items, "context": {"mood": mood, "age": age}, "deny": ["hat-2"]}, top_k=10)
+        (slot,) = answer["slots"]
+        assert row["prediction_set"] == slot["prediction_set"]
+        assert row["num_forbidden"] == slot["num_forbidden"]
+        assert row["probabilities"] == pytest.approx([each["probability"] for each in slot["candidates"]], abs=1e-6)
+    # A folder of answers without sets, or of another coverage, is another one.
+    with pytest.raises(ConfigurationError, match="with another coverage, model"):
+        complete_table(plain, table, tmp_path / "out", settings=replace(settings, coverage=None))
+    job = CompletionJob(str(run), settings, None).load("cpu")
+    assert job.model_digest() == pipeline.model_digest() != plain.model_digest()
+    words = ["complete", str(run), "--data", str(tmp_path / "sets.parquet"), "--output", str(tmp_path / "told")]
+    pq.write_table(table, tmp_path / "sets.parquet")
+    found = CliRunner().invoke(app, [*words, "--coverage", "0.9", "--deny", "hat-2"])
+    assert found.exit_code == 0, found.output
+    assert pq.read_table(tmp_path / "told" / "part-00000.parquet").to_pylist() == rows
+
+
 def test_what_a_query_forbids_is_left_out_of_the_set_and_said(finished: dict[str, Path], calibrated: Any) -> None:
     pipeline = CompletionPipeline.from_pretrained(finished["items"])
     pipeline.calibrate_by(AppliedCalibration.from_run(finished["items"], 0.9))
@@ -218,7 +254,8 @@ def test_the_command_line_calibrates_and_answers_with_sets(
     assert isinstance(wrong.exception, ConfigurationError) or "0.7, 0.9" in wrong.output
     filled = ["complete", str(finished["items"]), "--set", "hat-1,[MASK]", "--coverage", "0.9"]
     assert "90% of the time" in " ".join(CliRunner().invoke(app, filled).output.split())
-    assert CliRunner().invoke(app, [*filled, "--joint"]).exit_code != 0
+    joint = CliRunner().invoke(app, [*filled, "--joint"])
+    assert "is not for whole sets" in joint.output + str(joint.exception)
 
 
 def test_clearing_a_run_clears_its_calibration(tmp_path: Path, finished: dict[str, Path], calibrated: Any) -> None:

@@ -33,6 +33,24 @@ QUERIES = st.fixed_dictionaries(
 )
 
 
+def test_a_calibrated_run_answers_with_prediction_sets(tools: Any) -> None:
+    pipeline = tools.calibrated(tools.make_pipeline())
+    queries = [{"items": ["hat", "[MASK]"], "context": {"age": 34}}, {"items": ["[MASK]"], "in_stock": True}]
+
+    async def run() -> None:
+        app = tools.app(pipeline)
+        async with tools.served(app) as client:
+            answers = (await client.post("/v1/complete", json=queries, params={"top_k": 3})).json()
+            schema = (await client.get("/v1/schema")).json()
+        assert tools.same(answers, pipeline(queries, top_k=3))
+        for answer in answers:
+            assert answer["slots"][0]["coverage"] == schema["coverage"] == 0.9
+            assert answer["slots"][0]["prediction_set"][0] == answer["slots"][0]["candidates"][0]["item"]
+        assert "SureSlot" in app.openapi()["components"]["schemas"]
+
+    asyncio.run(run())
+
+
 def test_a_query_gets_an_answer_and_a_list_a_list(tools: Any, pipeline: CompletionPipeline) -> None:
     query = {"items": ["hat", "[MASK]", "kilt"], "context": {"age": 34, "gender": "x"}, "in_stock": True}
 

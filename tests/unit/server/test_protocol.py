@@ -146,6 +146,15 @@ def test_the_server_keeps_to_its_document(tools: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make", ["make_pipeline", "make_text_pipeline"])
+def test_a_server_of_prediction_sets_keeps_to_its_document(tools: Any, make: str) -> None:
+    _, statuses = keeps_to_its_document(tools.app(tools.calibrated(getattr(tools, make)())))
+    asked = "/v1/complete" if make == "make_pipeline" else "/v1/predict"
+    assert {(asked, 200), (asked, 422)} <= statuses
+    assert not [each for each in statuses if each[1] >= 500]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "explained"), [("label", 200), ("number", 409), ("tags", 409), ("answer", 409), ("pairs", 200)]
 )

@@ -54,6 +54,26 @@ def test_each_head_answers_as_its_pipeline(tools: Any, pipelines: dict[str, Any]
     assert one.headers["x-model-version"] == "1"
 
 
+@pytest.mark.parametrize("head", ["label", "grades", "pairs"])
+def test_a_calibrated_run_answers_with_prediction_sets(tools: Any, head: str) -> None:
+    pipeline = tools.calibrated(tools.make_text_pipeline(head))
+    queries = [query_of(head, context=CONTEXT), query_of(head, "word7 strange")]
+    (found,) = post(tools, pipeline, queries)
+    assert found.status_code == 200
+    assert tools.same(found.json(), json.loads(json.dumps(pipeline(queries))))
+    assert [each["coverage"] for each in found.json()] == [0.9, 0.9]
+    assert found.json()[0]["prediction_set"][0] == found.json()[0]["label"]
+    app = tools.app(pipeline)
+    answers = app.openapi()["paths"][PREDICT]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert "#/components/schemas/SureTextAnswer" in json.dumps(answers)
+
+    async def described() -> Any:
+        async with tools.served(app) as client:
+            return (await client.get("/v1/schema")).json()["coverage"]
+
+    assert asyncio.run(described()) == 0.9
+
+
 @pytest.mark.parametrize("head", ["label", "answer"])
 def test_an_export_is_served_as_its_run(tools: Any, head: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")

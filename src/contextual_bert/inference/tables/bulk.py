@@ -20,7 +20,7 @@ from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.checked_columns import checked_column, flatten_items
 from contextual_bert.data.policies import check_differs
-from contextual_bert.errors import QueryError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, QueryError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference.base_pipeline import BaseCompletionPipeline
 from contextual_bert.inference.constraints import constraint_keys
@@ -48,6 +48,7 @@ COLUMNS = pa.schema(
         ("reason", pa.string()),
     ]
 )
+SETS = pa.schema([("prediction_set", pa.list_(pa.string())), ("num_forbidden", pa.int64())])  # of a calibrated run
 IS_NEW = pa.field("is_new", pa.list_(pa.bool_()))  # of each candidate
 
 
@@ -69,6 +70,8 @@ class BulkSettings:
         reading: how the file of the table is read.
         catalogue_reading: how the file of the catalogue is read, where ``complete_table_on_ray`` reads it.
         is_exact: whether ``complete_table_on_ray`` ranks all items where the run has an index of them, too.
+        coverage: how often the prediction set of a blank holds the true item: workers of ``complete_table_on_ray``
+            calibrate by it, a pipeline of ``complete_table`` is calibrated before. None: there are no sets.
 
     Raises:
         ConfigurationError: a number below 1, or an order by a column that names a set.
@@ -91,6 +94,7 @@ class BulkSettings:
     reading: ReadSettings = field(default_factory=ReadSettings)
     catalogue_reading: ReadSettings = field(default_factory=ReadSettings)
     is_exact: bool = False
+    coverage: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("top_k", "batch_size"):
@@ -102,7 +106,7 @@ class BulkSettings:
                 raise UnknownNameError(f"unknown key {name!r} in the constraints", place=place, allowed=allowed)
         read_request({"items": [], **self.constraints}, row=0)
         check_differs(self.order, self.group_by)
-        check_kept((*self.group_by, *self.keep), COLUMNS)
+        check_kept((*self.group_by, *self.keep), pa.unify_schemas([COLUMNS, SETS]))
         object.__setattr__(self, "keep", tuple(dict.fromkeys((*self.group_by, *self.keep))))
 
 
@@ -110,6 +114,7 @@ class TableCompleter(TableWorker):
     """Rows of a table in, a row a blank out.
 
     Of a run whose items have features, the column ``is_new`` says of each candidate whether no set of training held it.
+    A pipeline that is calibrated has a ``prediction_set`` of each blank, and says how many items of it were forbidden.
 
     Args:
         pipeline: the model, or its run directory.
@@ -176,6 +181,7 @@ class TableCompleter(TableWorker):
         ]
         context = processor.encode_columns(table)
         found: dict[str, list[Any]] = {name: [] for name in self.columns.names}
+        of_slots = [name for name in found if name not in (ROW, "candidates", "probabilities", IS_NEW.name)]
         places: list[int] = []  # of each proposal's row in the table
         for start in range(0, len(requests), settings.batch_size):
             batch = slice(start, start + settings.batch_size)
@@ -197,7 +203,7 @@ class TableCompleter(TableWorker):
                     found["probabilities"].append([candidate["probability"] for candidate in slot["candidates"]])
                     if IS_NEW.name in found:
                         found[IS_NEW.name].append([candidate.get(IS_NEW.name) for candidate in slot["candidates"]])
-                    for name in ("position", "num_permitted", "excluded_probability", "reason"):
+                    for name in of_slots:
                         found[name].append(slot[name])
         completed = pa.table(found, schema=self.columns)
         kept = spelt_columns(table, settings.keep).take(pa.array(places, pa.int64()))
@@ -229,14 +235,24 @@ def settled(settings: BulkSettings, pipeline: BaseCompletionPipeline) -> BulkSet
 
     Raises:
         SchemaError: a column to keep that has the name of one that is written.
+        ConfigurationError: another coverage than that of the pipeline.
     """
     check_kept(settings.keep, columns_of(pipeline))
+    calibration = pipeline.calibration
+    if settings.coverage is not None and (calibration is None or calibration.coverage != settings.coverage):
+        raise ConfigurationError(
+            "is not that of the pipeline",
+            setting="coverage",
+            value=settings.coverage,
+            fix="Call calibrate_by_run with the pipeline, its run and this coverage before.",
+        )
     return replace(settings, separator=settings.separator or pipeline.sets.separator)
 
 
 def columns_of(pipeline: BaseCompletionPipeline) -> pa.Schema:
     """Return the columns of the completions of a table, without those that are kept of it."""
-    return COLUMNS if pipeline.is_new is None else COLUMNS.append(IS_NEW)
+    found = COLUMNS if pipeline.calibration is None else pa.unify_schemas([COLUMNS, SETS])
+    return found if pipeline.is_new is None else found.append(IS_NEW)
 
 
 def check_kept(names: Sequence[str], columns: pa.Schema) -> None:

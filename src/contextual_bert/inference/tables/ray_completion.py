@@ -9,6 +9,7 @@ import pyarrow as pa
 from contextual_bert.data import read_table
 from contextual_bert.data.column_types import EVERY_COLUMN
 from contextual_bert.frames import Frame
+from contextual_bert.inference.applied_calibration import calibrate_by_run
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.tables.ray_cluster import RayCluster, ray_data
@@ -31,14 +32,7 @@ class CompletionJob(TableJob):
     catalogue: pa.Table | None
 
     def load(self, device: str) -> TableCompleter:
-        pipeline = CompletionPipeline.from_pretrained(
-            self.run,
-            device=device,
-            catalogue=self.catalogue,
-            reading=self.settings.catalogue_reading,
-            is_exact=self.settings.is_exact,
-        )
-        return TableCompleter(pipeline, self.settings)
+        return TableCompleter(loaded(self.run, self.settings, catalogue=self.catalogue, device=device), self.settings)
 
 
 def complete_table_on_ray(
@@ -76,8 +70,18 @@ def complete_table_on_ray(
     shop = read_table(catalogue, code_columns=EVERY_COLUMN, settings=reading) if catalogue is not None else None
     job = CompletionJob(str(run), settings, shop)
     # The catalogue is read from its file here, so that errors name it.
-    pipeline = CompletionPipeline.from_pretrained(
-        run, device="cpu", catalogue=catalogue, reading=reading, is_exact=settings.is_exact
-    )
+    pipeline = loaded(run, settings, catalogue=catalogue, device="cpu")
     plan = SetShardPlan(pipeline, source, output, settings=settings, shard_size=shard_size)
     return run_on_ray(plan, job, cluster if cluster is not None else RayCluster(), progress)
+
+
+def loaded(
+    run: str | Path, settings: BulkSettings, *, catalogue: str | Path | Frame | None, device: str
+) -> CompletionPipeline:
+    """Return the pipeline of a run as settings ask for it."""
+    pipeline = CompletionPipeline.from_pretrained(
+        run, device=device, catalogue=catalogue, reading=settings.catalogue_reading, is_exact=settings.is_exact
+    )
+    if settings.coverage is not None:
+        calibrate_by_run(pipeline, run, settings.coverage)
+    return pipeline

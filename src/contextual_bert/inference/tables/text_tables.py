@@ -3,7 +3,6 @@
 Commands use it without torch, for exports.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -19,10 +18,9 @@ from contextual_bert.data import ReadSettings, check_writable, read_table, readi
 from contextual_bert.data.checked_columns import check_free, checked_column
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import reading_notes, rows_of_file
-from contextual_bert.errors import ConfigurationError, DataError, QueryError
-from contextual_bert.evaluation.answer_calibration import CALIBRATION_FILE
+from contextual_bert.errors import DataError, QueryError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.applied_calibration import AppliedCalibration
+from contextual_bert.inference.applied_calibration import calibrate_by_run
 from contextual_bert.inference.context_notes import about_context
 from contextual_bert.inference.encode import naming, placed
 from contextual_bert.inference.queries import check_count
@@ -40,7 +38,7 @@ from contextual_bert.inference.texts.asked_tables import with_context
 from contextual_bert.inference.texts.loaded_pipeline import text_pipeline_of
 from contextual_bert.inference.texts.text_reports import QuestionReport, TextReport
 from contextual_bert.json_text import json_text
-from contextual_bert.manifest import digest_of, weights_digest
+from contextual_bert.manifest import weights_digest
 from contextual_bert.models.truncation import Truncation
 
 FORMAT = "contextual-bert predictions 1"
@@ -118,9 +116,7 @@ class TablePredictor(TableWorker):
         self.columns = columns
         self.settings = replace(settings, **columns)
         if settings.coverage is not None:
-            if self.kind in (ASKING, WRITING):
-                raise ConfigurationError("is for runs that give a label", setting="coverage", fix="Leave it out.")
-            pipeline.calibrate_by(AppliedCalibration.from_run(directory, settings.coverage))
+            calibrate_by_run(pipeline, directory, settings.coverage)
 
     @classmethod
     def from_run(cls, directory: str | Path, settings: PredictionSettings, *, device: Any = None) -> Self:
@@ -140,10 +136,8 @@ class TablePredictor(TableWorker):
         return cls(pipeline, directory, settings)
 
     def model_digest(self) -> str:
-        weights, calibration = weights_digest(self.directory), self.directory / CALIBRATION_FILE
-        if self.settings.coverage is None:
-            return weights
-        return hashlib.sha256(f"{weights} {digest_of(calibration)}".encode()).hexdigest()
+        weights, calibration = weights_digest(self.directory), getattr(self.pipeline, "calibration", None)
+        return f"{weights} {calibration.digest()}" if calibration is not None else weights
 
     def reads(self, table: pa.Table) -> list[str]:
         return [*table.column_names]  # all of them are written
