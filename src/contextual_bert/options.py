@@ -30,6 +30,7 @@ Named = Literal[
     "table",
     "file",
     "run",
+    "runs",
     "run of sets",
     "run that is explained",
     "run of sets or export",

@@ -14,7 +14,7 @@ from contextual_bert_cli.failures import InWords
 COMMANDS = (
     *("inspect", "split", "train", "evaluate", "calibrate", "importance", "complete", "similar", "explain", "vectors"),
     *("export", "serve", "compare", "tune", "predict", "sample", "generate", "inspect-model", "parameters"),
-    *("catalogue", "index", "histories", "publish", "world"),
+    *("catalogue", "index", "histories", "publish", "forget", "world"),
 )
 _REST = "Options"
 

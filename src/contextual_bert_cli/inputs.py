@@ -81,6 +81,17 @@ def _check_run(value: str | Path, option: str) -> None:
     check_trained(value, takes_exports=False)
 
 
+def _check_folders(value: Iterable[Path], option: str) -> None:
+    """Raise RunDirectoryError where one of several folders is not there."""
+    from contextual_bert.errors import RunDirectoryError
+    from contextual_bert.places import PathPlace
+
+    for folder in value:
+        if not folder.is_dir():
+            problem = "is a file" if folder.is_file() else "does not exist"
+            raise RunDirectoryError(problem, fix="Name a run, or a folder of runs.", place=PathPlace(folder))
+
+
 def _check_run_of_sets(value: str | Path, option: str) -> None:
     """Raise RunDirectoryError where a folder is no run whose model completes sets."""
     _check_run(value, option)
@@ -213,6 +224,7 @@ _CHECKS: dict["Named", Callable[[Any, str], None]] = {
     "table": _check_table,
     "file": _check_file,
     "run": _check_run,
+    "runs": _check_folders,
     "run of sets": _check_run_of_sets,
     "run that is explained": _check_run_that_is_explained,
     "run of sets or export": _check_run_or_export,

@@ -75,7 +75,7 @@ class ContextEncoder(nn.Module):
         self.layout = tuple(layout)
         self.context_size = sum(shape.embedding_size for shape in self.layout)
         self.features = nn.ModuleDict()
-        names = _module_names([shape.name for shape in self.layout])
+        names = module_names([shape.name for shape in self.layout])
         for name, shape in zip(names, self.layout, strict=True):
             self.features[name] = shape.own_module() or FORMS[shape.form].module(shape, item_size=item_size)
 
@@ -138,7 +138,7 @@ class ContextEncoder(nn.Module):
         return f"Given: {', '.join(context) or '(nothing)'}. Needed: {names}. Encode with the model's own schema."
 
 
-def _module_names(names: Sequence[str]) -> list[str]:
+def module_names(names: Sequence[str]) -> list[str]:
     """Return the name of each feature's module: the feature's own name wherever torch and transformers can take it.
 
     A name that `torch` uses itself, as it does `type` and `_modules`, is followed by underscores. A name that is no

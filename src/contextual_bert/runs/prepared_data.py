@@ -19,6 +19,7 @@ from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.limits import MIN_CUSTOMERS
 from contextual_bert.data import Audit, SetTable, Split, TextTable, new_split
 from contextual_bert.data.checked_columns import checked_column
+from contextual_bert.data.forgotten import forgotten_rows
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
@@ -60,6 +61,7 @@ DATA_FIELDS = (
     "field_selection",
     "leaks",
     "sensitive",
+    "forgotten",
 )
 NOTHING_HELD_OUT = (
     "nothing is held out: all rows are trained on, the last epoch is kept, and no figure says how good the model is"
@@ -430,7 +432,8 @@ def _unlike(task: TaskSettings, other: TaskSettings) -> list[str]:
 def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Split:
     """Return the split file that the recipe names, checked against the table, or a new split.
 
-    A part that has no file of its own is drawn from the training file, where its share is not 0.
+    A part that has no file of its own is drawn from the training file, where its share is not 0. Rows of customers that
+    the recipe has forgotten are in no part.
 
     Args:
         recipe: says how.
@@ -438,6 +441,11 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         sizes: rows of each file of the recipe, where there are several.
     """
     table = as_table(table)
+    split = _whole_split(recipe, table, sizes=sizes)
+    return split.restricted(~forgotten_rows(table, recipe.forgotten, file=recipe.data)) if recipe.forgotten else split
+
+
+def _whole_split(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int]) -> Split:
     how: dict[str, Any] = {"group_by": recipe.task.grouping, "file": recipe.data}
     if recipe.split_column is not None:
         return new_split(table, "column", recipe.split_column, **how)
@@ -449,7 +457,8 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         own = table.slice(0, sizes[0])
         train = np.zeros(sizes[0], dtype=np.uint8)
         if sum(shares.values()):
-            train = make_split(replace(recipe, validation_data=None, test_data=None, **shares), own).assignment
+            one_file = replace(recipe, validation_data=None, test_data=None, **shares)
+            train = _whole_split(one_file, own, sizes=()).assignment
         made = ready_split(table, joined_assignment(train, sizes, file_parts(recipe)), by="file")
         return replace(made, group_by=recipe.task.grouping)
     if recipe.split is not None:

@@ -30,6 +30,7 @@ from contextual_bert.data import (
     read_sets,
     read_table,
 )
+from contextual_bert.data.forgotten import forgotten_columns
 from contextual_bert.data.groups import OrderedItems, placing, separator_of_cells
 from contextual_bert.data.label_lists import with_label_lists
 from contextual_bert.data.ordered import ItemOrder
@@ -364,7 +365,7 @@ def read_data(
             by,
             items=OrderedItems(recipe.set_task.items, order) if order else recipe.set_task.items,
             separator=separator_of_cells(recipe.set_task.policy.separator),
-            needed=[name for name in named if name is not None],
+            needed=[name for name in (*named, *forgotten_columns(recipe.forgotten)) if name is not None],
             context=(*needed, *(schema.columns if schema is not None else ())),
             file=recipe.data,
             on_bad_row=recipe.reading.on_bad_row,

@@ -102,6 +102,7 @@ class Recipe:
             preset's value. To have a default in its place, change the recipe afterwards: ``recipe.changed(...)``.
         preset_settings: what the preset gave, field -> value. It is filled in, and a recipe that has it is not filled
             again.
+        forgotten: customers whose rows are in no part, as salted hashes of ``data.forgotten``: ``forget`` writes them.
 
     Raises:
         ConfigurationError: a setting that cannot work.
@@ -353,6 +354,7 @@ class Recipe:
         ),
     ] = None
     preset_settings: Mapping[str, Any] | None = None
+    forgotten: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.data), str | PathLike):

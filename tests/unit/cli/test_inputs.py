@@ -37,6 +37,7 @@ BASES: Mapping[str, str] = {
     "vectors": "runs/sets --output new.parquet",
     "index": "runs/sets",
     "publish": "runs/sets a/b --dry-run",
+    "forget": "runs/sets --customer 1 --dry-run",
     "tune": "sets.csv --items items --search learning_rate=1e-4..1e-2 --output new",
     "export": "runs/sets --output new",
     "complete": "runs/sets --set a",
@@ -105,7 +106,13 @@ OTHERS = frozenset(
         *("--scored-tokens", "--item"),
     }
 )
-WRONG = {"FILE": "no-such-file.csv", "RUN": "no-such-run", "BERT": "./no-such-bert", "METHOD": "no_such_method"}
+WRONG = {
+    "FILE": "no-such-file.csv",
+    "RUN": "no-such-run",
+    "RUN...": "no-such-run",
+    "BERT": "./no-such-bert",
+    "METHOD": "no_such_method",
+}
 RUN = """
 import shlex, sys
 from contextual_bert_cli.main import app

@@ -39,6 +39,7 @@ COMMANDS = (
     "parameters",
     "index",
     "publish",
+    "forget",
 )
 GROUPS = {"world": ("generate", "oracle"), "catalogue": ("add", "update", "remove")}
 ALL = [

@@ -16,7 +16,7 @@ from contextual_bert_cli.recipe_options import TYPED, recipe_options, typed, val
 
 # Fields that no option sets: the table is an argument, the others are for studies.
 WITHOUT_OPTION = {
-    Recipe: {"data", "task", "reading", "name", "is_control", "is_context_shuffled", "preset_settings"},
+    Recipe: {"data", "task", "reading", "name", "is_control", "is_context_shuffled", "preset_settings", "forgotten"},
     SetCompletion: {"kind", "policy"},
     SetPolicy: {"seed", "keeps_last", "keeps_new", "cold_items", "known_items"},
     ReadSettings: set[str](),
