@@ -126,7 +126,7 @@ def is_asked_by_predict(directory: str | Path) -> bool:
     from contextual_bert.training.tasks import TASK_SETTINGS
 
     task = TASK_SETTINGS.get(learned_kind(directory) or "")
-    return task is not None and task.command == "predict"
+    return task is not None and "predict" in (task.command, *task.other_commands)
 
 
 def _check_model_of_labels(value: str | Path, option: str) -> None:
@@ -171,7 +171,7 @@ def _check_used_with(directory: str | Path, *commands: str) -> None:
     from contextual_bert.training.tasks import TASK_SETTINGS
 
     task = TASK_SETTINGS.get(learned_kind(directory) or "")
-    if task is not None and task.command not in commands:
+    if task is not None and not {task.command, *task.other_commands} & {*commands}:
         asked = next(each.noun for each in TASK_SETTINGS.values() if each.command == commands[0])
         fix = f"Give it to contextual-bert {task.command}, or name another, such as one on {asked}."
         raise RunDirectoryError(f"is a run on {task.noun}", fix=fix, place=PathPlace(directory))

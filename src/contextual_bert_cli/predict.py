@@ -29,9 +29,9 @@ from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
     from contextual_bert import TextToTextPipeline
-    from contextual_bert.inference import PredictionSettings, RayCluster, TextAnswer, TextSpan
+    from contextual_bert.inference import FillMaskPipeline, PredictionSettings, RayCluster, TextAnswer, TextSpan
     from contextual_bert.inference.texts.base_question_answering import BaseQuestionAnsweringPipeline
-    from contextual_bert.inference.texts.text_answers import SureTextAnswer, TextNumber, TextWritten
+    from contextual_bert.inference.texts.text_answers import SureTextAnswer, TextFilled, TextNumber, TextWritten
 
 # Key of a query about a text -> the option that gives it.
 QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
@@ -42,6 +42,7 @@ EXAMPLE = """\b
 Example:
   contextual-bert predict runs/verdict --text 'The bar was open all night.' --context '{"guest": "student"}'
   contextual-bert predict runs/verdict --data reviews.parquet --output predictions.parquet
+  contextual-bert predict runs/titles --text 'The [MASK] room.' --context '{"guest": "student"}'
   contextual-bert predict runs/answers --question 'What can I eat?' --text 'Soup or steak.' \\
       --context '{"guest": "vegan"}'
 """
@@ -100,6 +101,27 @@ def write_query(pipeline: "TextToTextPipeline", query: dict[str, Any], *, output
     show_text(found["written"])
     if not found["is_whole"]:
         remark("the text ends here because no more tokens are written, not because the model ended it")
+    remark_unknown(found["unknown_context"])
+    remark(*found["notes"])
+
+
+def fill_query(pipeline: "FillMaskPipeline", query: dict[str, Any], *, top: int | None, output_format: str) -> None:
+    """Fill the [MASK] of one text and print the words."""
+    from contextual_bert.evaluation.tables import Table, render_rich
+
+    pipeline.top_k = top or pipeline.top_k
+    with working("filling"), at_options(QUERY_OPTIONS):
+        found = cast("TextFilled", pipeline(query))
+    if output_format == "json":
+        show_json(found, indent=1)
+        return
+    for number, slot in enumerate(found["slots"], 1):
+        rows = tuple(
+            (each["word"], "█" * round(BAR_WIDTH * each["probability"]), f"{each['probability']:.2%}")
+            for each in slot["candidates"]
+        )
+        title = found["filled"] if number == 1 else f"[MASK] {number}"
+        show(render_rich(shorten(title, 80), [Table("", ("word", "", "probability"), rows, num_label_columns=2)], ()))
     remark_unknown(found["unknown_context"])
     remark(*found["notes"])
 
@@ -173,14 +195,17 @@ def command(
     output_format: Annotated[
         str, typer.Option("--format", **one_of(("table", "json")), help="How to print the answer to --text.")
     ] = "table",
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Of a run on hidden words: words for each [MASK] (default: 5).")
+    ] = None,
     coverage: options.Coverage = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts, or windows of them, a forward pass.")] = 64,
     device: options.Device = "auto",
     given: Mapping[str, Any],
 ) -> None:
-    """Label a text, answer a question about it or write another, or for all rows of a table, for whose it is."""
+    """Label a text, answer a question about it, write another or fill its [MASK], for whose it is; or for all rows."""
     from contextual_bert.errors import ConfigurationError, UnknownNameError
-    from contextual_bert.inference.saved_files import RECORD_FILE, learned_kind, trained_texts
+    from contextual_bert.inference.saved_files import FILLING, RECORD_FILE, learned_kind, trained_texts
     from contextual_bert.places import SettingsPlace
 
     calm_transformers()
@@ -205,15 +230,24 @@ def command(
             f"belongs to {'--text' if text is None else '--data'}", setting=misplaced[0], fix="Leave it out."
         )
     kind = learned_kind(directory)
-    writes = kind == "text_to_text"
-    if writes and truncation is not None:
+    writes, fills = kind == "text_to_text", kind in FILLING
+    if (writes or fills) and truncation is not None:
         raise ConfigurationError(
-            "is not for texts from which others are written: they are cut at their ends",
+            f"is not for texts {'with [MASK]' if fills else 'from which others are written'}: their ends are cut",
             setting="--truncation",
             fix="Leave it out.",
         )
     is_asking = check_question(kind, {**of_text, **of_data, "--text": text, "--truncation": truncation})
-    if not is_asking:
+    if fills and (second := pair or pair_column) is not None:
+        raise ConfigurationError(
+            "is for runs on pairs of texts",
+            setting="--pair" if pair else "--pair-column",
+            value=second,
+            fix="Leave it out.",
+        )
+    if top is not None and not fills:
+        raise ConfigurationError("is for runs on hidden words", setting="--top", fix="Leave it out.")
+    if not is_asking and not fills:
         check_pair(learned.pair is not None if task is not None or is_export else None, text, pair, pair_column)
     if data is not None and output is None:
         raise ConfigurationError("needs --output FILE, where the table is written with its labels.", setting="--data")
@@ -241,7 +275,7 @@ def command(
 
         settings = PredictionSettings(
             text=text_column, pair=pair_column, question=question_column, truncation=kept, coverage=coverage,
-            batch_size=batch_size, reading=reading,
+            top_k=top, batch_size=batch_size, reading=reading,
         )  # fmt: skip
         predict_rows(directory, data, output, settings=settings, shard_size=shard_size, device=device, cluster=cluster)
         return
@@ -253,6 +287,9 @@ def command(
         return
     if writes:
         write_query(pipeline, query, output_format=output_format)
+        return
+    if fills:
+        fill_query(pipeline, query, top=top, output_format=output_format)
         return
     with working("predicting"), at_options(QUERY_OPTIONS):
         answer = cast("TextAnswer | TextNumber", pipeline({**query, "pair": pair}))

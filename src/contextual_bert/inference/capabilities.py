@@ -10,7 +10,13 @@ from contextual_bert.errors import Message
 from contextual_bert.inference.query_schema import GUIDANCE
 
 # What the queries of a run of texts are answered with, where that is no label of a text -> in words.
-_UNEXPLAINED = {"number": "numbers", "tags": "tags of words", "answer": "answers to questions", "text": "texts"}
+_UNEXPLAINED = {
+    "number": "numbers",
+    "tags": "tags of words",
+    "answer": "answers to questions",
+    "text": "texts",
+    "words": "words for each [MASK]",
+}
 
 
 class Model(Protocol):

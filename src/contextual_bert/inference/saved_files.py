@@ -42,6 +42,8 @@ _KIND_OF_HEAD: Mapping[str, str] = {
     "ContextualBertForSequenceClassification": "classification",
     "ContextualBertForTokenClassification": "tagging",
 }
+_FILLS_WORDS_OR_SETS = "ContextualBertForMaskedLM"
+FILLING = ("masked_text", "next_sentence")  # kinds of tasks whose models fill hidden words of texts
 PairUse = Literal["none", "optional", "required"]
 SEPARATORS = (";", ",", "|", "\t")
 FIX = "Copy the folder again, or train again."
@@ -334,9 +336,20 @@ def learned_kind(directory: str | Path) -> str | None:
         if kinds is not None:
             head = cast("list[Any]", found)[0] if isinstance(found, list) and found else None
             found = kinds.get(head) if isinstance(head, str) else None
+            if head == _FILLS_WORDS_OR_SETS and _has_text_tokens(directory):
+                found = FILLING[0]
         if isinstance(found, str):
             return found
     return None
+
+
+def _has_text_tokens(directory: str | Path) -> bool:
+    """Return True where the tokenizer of a folder is of texts: the names of items have no first token."""
+    try:
+        found = json.loads((Path(directory) / "tokenizer_config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(_at(found, "cls_token"), str)
 
 
 def trained_pairs(directory: str | Path) -> PairUse:

@@ -205,7 +205,7 @@ def tried(pipeline: Served) -> Served:
         ConfigurationError, NonFiniteError: it does not answer with numbers.
     """
     if is_for_texts(pipeline):
-        pipeline([dict.fromkeys(pipeline.form.texts, "a")], batch_size=1)
+        pipeline([pipeline.form.example], batch_size=1)
         return pipeline
     slot = pipeline([{"items": []}], top_k=1, batch_size=1)[0]["slots"][0]
     if not math.isfinite(slot["excluded_probability"]):

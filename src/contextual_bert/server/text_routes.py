@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from contextual_bert.inference.texts.text_answers import (
     SureTextAnswer,
     TextAnswer,
+    TextFilled,
     TextNumber,
     TextSpan,
     TextWritten,
@@ -24,7 +25,12 @@ from contextual_bert.server.state import Serving, Version
 PREDICT = "/v1/predict"
 # What a model reads at once is about so long; longer texts take their time to be tokenised, or have several windows.
 _CHARACTERS_OF_A_TEXT = 2_000
-_ANSWERS: dict[TextGives, Any] = {"answer": TextSpan, "text": TextWritten, "number": TextNumber}
+_ANSWERS: dict[TextGives, Any] = {
+    "answer": TextSpan,
+    "text": TextWritten,
+    "number": TextNumber,
+    "words": TextFilled,
+}
 _SUMMARIES: dict[TextGives, str] = {
     "label": "Label one text, or many",
     "labels": "Give one text, or many, their labels",
@@ -32,6 +38,7 @@ _SUMMARIES: dict[TextGives, str] = {
     "tags": "Tag the words of one text, or of many",
     "answer": "Answer one question about a text, or many",
     "text": "Write a text for one text, or for many",
+    "words": "Fill the [MASK] of one text, or of many",
 }
 
 

@@ -90,6 +90,7 @@ class HiddenWords(LanguageModelling):
     """
 
     command: ClassVar[str] = "sample"
+    other_commands: ClassVar[tuple[str, ...]] = ("predict",)
     imported: ClassVar[str] = "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
     masking: Annotated[Unit, Option("With --text and no --label: what is hidden.", TEXTS)] = "token"
     mask_rate: Annotated[float, Option("With --text and no --label: share of tokens hidden.", TEXTS)] = 0.15

@@ -43,6 +43,7 @@ class TaskSettings:
         baselines: names of the baselines that learn this.
         hub_tag: name of the task on the Hub.
         command: the command that asks a finished run.
+        other_commands: further commands that ask one.
         asked: options of ``command`` that an example of it has.
         imported: what Python code imports from ``contextual_bert`` to ask a finished run.
     """
@@ -55,6 +56,7 @@ class TaskSettings:
     baselines: ClassVar[Collection[str]] = ()
     hub_tag: ClassVar[str] = "fill-mask"
     command: ClassVar[str]
+    other_commands: ClassVar[tuple[str, ...]] = ()
     asked: ClassVar[tuple[str, ...]] = ()
     imported: ClassVar[str]
 

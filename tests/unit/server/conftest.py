@@ -19,7 +19,13 @@ from fastapi import FastAPI
 from contextual_bert import server
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical
 from contextual_bert.evaluation.answer_calibration import AnswerCalibration, CoverageFloor
-from contextual_bert.inference import Catalogue, CompletionPipeline, QuestionAnsweringPipeline, TextPipeline
+from contextual_bert.inference import (
+    Catalogue,
+    CompletionPipeline,
+    FillMaskPipeline,
+    QuestionAnsweringPipeline,
+    TextPipeline,
+)
 from contextual_bert.inference.applied_calibration import AppliedCalibration
 from contextual_bert.inference.texts.text_writing import TextToTextPipeline
 from contextual_bert.models import (
@@ -93,7 +99,7 @@ TEXT_SCHEMA = ContextSchema(
         Categorical(name="month", values=tuple(str(number) for number in range(1, 13)), source="date", part="month"),
     )
 )
-HEADS = ("label", "grades", "labels", "number", "tags", "answer", "text", "pairs")
+HEADS = ("label", "grades", "labels", "number", "tags", "answer", "text", "pairs", "words")
 
 
 def make_text_pipeline(head: str = "label", *, schema: ContextSchema | None = None, **fields: Any) -> Any:
@@ -120,11 +126,13 @@ def make_text_pipeline(head: str = "label", *, schema: ContextSchema | None = No
         "labels": {"problem_type": "multi_label_classification"},
         "number": {"id2label": {0: "value"}},
         "text": {"decoder_type": "gru", "decoder_start_token_id": 3, "eos_token_id": 4},
+        "words": {"reserved_token_ids": [0, 1, 2, 3, 4]},
     }
     kinds: dict[str, Any] = {
         "tags": ContextualBertForTokenClassification,
         "answer": ContextualBertForQuestionAnswering,
         "text": ContextualBertForSeq2SeqLM,
+        "words": ContextualBertForMaskedLM,
     }
     config = ContextualBertConfig.from_schema(schema or TEXT_SCHEMA, **{**sizes, **own.get(head, {}), **fields})
     model = drawn_anew(kinds.get(head, ContextualBertForSequenceClassification)(config))
@@ -132,6 +140,8 @@ def make_text_pipeline(head: str = "label", *, schema: ContextSchema | None = No
         return QuestionAnsweringPipeline(model, processor, max_answer_tokens=3)
     if head == "text":
         return TextToTextPipeline(model, processor, max_new_tokens=3)
+    if head == "words":
+        return FillMaskPipeline(model, processor, top_k=3)
     return TextPipeline(model, processor, pair="required" if head == "pairs" else "none")
 
 

@@ -156,7 +156,8 @@ def test_a_server_of_prediction_sets_keeps_to_its_document(tools: Any, make: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("head", "explained"), [("label", 200), ("number", 409), ("tags", 409), ("answer", 409), ("pairs", 200)]
+    ("head", "explained"),
+    [("label", 200), ("number", 409), ("tags", 409), ("answer", 409), ("pairs", 200), ("words", 409)],
 )
 def test_a_server_of_texts_keeps_to_its_document(tools: Any, head: str, explained: int) -> None:
     app = tools.app(tools.make_text_pipeline(head, field_dropout=0.2))

@@ -14,7 +14,7 @@ from contextual_bert.inference.texts.text_queries import TextRequest
 from contextual_bert.server import ServerSettings, tried
 from contextual_bert.server.text_routes import PREDICT, batched_size
 
-HEADS = ("label", "grades", "labels", "number", "tags", "answer", "text", "pairs")
+HEADS = ("label", "grades", "labels", "number", "tags", "answer", "text", "pairs", "words")
 CONTEXT = {"guest": "student", "age": 34, "tastes": ["vegan"], "date": "2016-03-05"}
 
 
@@ -25,7 +25,8 @@ def pipelines(tools: Any) -> dict[str, Any]:
 
 def query_of(head: str, text: Any = "word1 word2 word3", **beside: Any) -> dict[str, Any]:
     second = {"answer": {"question": "word4"}, "pairs": {"pair": "word5 word6"}}
-    return {"text": text, **second.get(head, {}), **beside}
+    own = f"{text} [MASK]" if head == "words" and isinstance(text, str) else text
+    return {"text": own, **second.get(head, {}), **beside}
 
 
 def post(tools: Any, pipeline: Any, *bodies: Any, path: str = PREDICT, **limits: Any) -> list[Any]:

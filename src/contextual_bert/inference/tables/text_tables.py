@@ -25,7 +25,7 @@ from contextual_bert.inference.context_notes import about_context
 from contextual_bert.inference.encode import naming, placed
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.reread import SPELT, reread_context, spelt_columns, with_spelt
-from contextual_bert.inference.saved_files import learned_kind, trained_texts
+from contextual_bert.inference.saved_files import FILLING, learned_kind, trained_texts
 from contextual_bert.inference.tables.shards import (
     SHARD_SIZE,
     BulkReport,
@@ -35,7 +35,7 @@ from contextual_bert.inference.tables.shards import (
     shard_path,
 )
 from contextual_bert.inference.texts.asked_tables import with_context
-from contextual_bert.inference.texts.loaded_pipeline import text_pipeline_of
+from contextual_bert.inference.texts.loaded_pipeline import fill_with, text_pipeline_of
 from contextual_bert.inference.texts.text_reports import QuestionReport, TextReport
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import weights_digest
@@ -49,6 +49,7 @@ COUNTS = b"what was read"  # key of a file's metadata
 OF_TEXTS = ("num_cut", "num_unread_words", "num_empty", "max_length")
 OF_QUESTIONS = ("num_windows",)
 ASKING, WRITING = "question_answering", "text_to_text"
+_METHODS = {ASKING: "answer_table", WRITING: "write_table", **dict.fromkeys(FILLING, "fill_table")}  # else labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ class PredictionSettings:
         text, pair, question: columns of texts, of second texts and of questions; None: as the run was trained.
         truncation: what is kept of longer texts; None: as in training.
         coverage: how often prediction sets hold the true label, of a run that was calibrated; None: there are no sets.
+        top_k: words for each [MASK], of a run on hidden words; None: five.
         batch_size: texts, or windows of them, a forward pass.
         reading: how the file of the table is read.
 
@@ -75,11 +77,14 @@ class PredictionSettings:
     question: str | None = None
     truncation: Truncation | None = None
     coverage: float | None = None
+    top_k: int | None = None
     batch_size: int = 64
     reading: ReadSettings = field(default_factory=ReadSettings)
 
     def __post_init__(self) -> None:
         check_count("batch_size", self.batch_size)
+        if self.top_k is not None:
+            check_count("top_k", self.top_k)
 
 
 class PredictedTable(NamedTuple):
@@ -111,10 +116,12 @@ class TablePredictor(TableWorker):
         columns: dict[str, str | None] = {"text": settings.text or learned.text or "text"}
         if self.kind == ASKING:
             columns["question"] = settings.question or learned.question or "question"
-        elif self.kind != WRITING:
+        elif self.kind not in (WRITING, *FILLING):
             columns["pair"] = settings.pair or learned.pair
         self.columns = columns
         self.settings = replace(settings, **columns)
+        if settings.top_k is not None:
+            fill_with(pipeline, settings.top_k)
         if settings.coverage is not None:
             calibrate_by_run(pipeline, directory, settings.coverage)
 
@@ -163,9 +170,8 @@ class TablePredictor(TableWorker):
         """
         rows, table = table.column(NUMBERS).to_numpy(), table.drop_columns([NUMBERS])
         pipeline, how = self.pipeline, {"batch_size": self.settings.batch_size, "progress": progress}
-        predict = {ASKING: "answer_table", WRITING: "write_table"}.get(str(self.kind), "label_table")
         with placing(rows):
-            found = getattr(pipeline, predict)(table, **self.columns, **how)
+            found = getattr(pipeline, _METHODS.get(str(self.kind), "label_table"))(table, **self.columns, **how)
         names = [name for name in table.column_names if not name.startswith(SPELT)]
         written, predicted = spelt_columns(found.table, names), found.table.select(pipeline.columns.names)
         for place, column in enumerate(predicted.columns):

@@ -5,6 +5,7 @@ from .encode_phrases import encode_phrases
 from .encode_questions import EncodedQuestions, encode_questions
 from .encode_texts import EncodedTexts, encode_texts
 from .label_scoring import score_labels
+from .mask_filling import FillMaskPipeline
 from .question_answering import QuestionAnsweringPipeline
 from .sentence_encoder import SentenceEncoder
 from .text_answers import TextAnswer, TextSpan
@@ -19,6 +20,7 @@ __all__ = [
     "AnsweredTable",
     "EncodedQuestions",
     "EncodedTexts",
+    "FillMaskPipeline",
     "LabelledTexts",
     "QuestionAnsweringPipeline",
     "QuestionReport",

@@ -71,3 +71,34 @@ class TextWritten(TypedDict):
     is_whole: bool
     unknown_context: dict[str, list[str]]
     notes: list[str]
+
+
+class WordCandidate(TypedDict):
+    """Proposal for a [MASK] of a text: ``word``, which goes on the word before where it begins with ##."""
+
+    word: str
+    probability: float
+
+
+class TextBlank(TypedDict):
+    """The proposals for one [MASK] of a text.
+
+    ``start``: the character where it begins; ``candidates``: from the most to the least probable, of all tokens that
+    stand for a piece of text.
+    """
+
+    start: int
+    candidates: list[WordCandidate]
+
+
+class TextFilled(TypedDict):
+    """Answer to a text with [MASK].
+
+    ``filled``: the text with the likeliest word for each; ``slots``: one a [MASK] that the model read;
+    ``unknown_context``: values that the model never saw; ``notes``: what the reader should know.
+    """
+
+    filled: str
+    slots: list[TextBlank]
+    unknown_context: dict[str, list[str]]
+    notes: list[str]

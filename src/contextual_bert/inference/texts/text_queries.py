@@ -21,12 +21,12 @@ from pydantic import (
 from contextual_bert.arrow_types import checked_text
 from contextual_bert.context.raw_values import none_if_missing
 from contextual_bert.errors import DataError, QueryError, shown
-from contextual_bert.inference.queries import check_count, check_is_query, check_queries
+from contextual_bert.inference.queries import MASK, check_count, check_is_query, check_queries
 from contextual_bert.inference.query_schema import GUIDANCE, Record, Weight, as_list_or_none, given_value, query_error
 from contextual_bert.inference.saved_files import PairUse
 
 Answer = TypeVar("Answer")
-TextGives = Literal["label", "labels", "number", "tags", "answer", "text"]
+TextGives = Literal["label", "labels", "number", "tags", "answer", "text", "words"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TextQueryForm:
 
     Args:
         gives: the answer to a query: one label, several labels, a number, a tag a word, a piece of the text that
-            answers a question, or another text.
+            answers a question, another text, or words for each [MASK].
         pair: whether a text has a second one.
 
     Example:
@@ -76,10 +76,16 @@ class TextQueryForm:
         return (*self.texts, "context", *guided)
 
     @property
+    def example(self) -> dict[str, str]:
+        """A query that can be answered, of a letter a text."""
+        return {**dict.fromkeys(self.texts, "a"), **({"text": f"a {MASK}"} if self.gives == "words" else {})}
+
+    @property
     def fix(self) -> str:
         """What a query looks like, for messages."""
         shapes = {"text": '["word", ...]'} if self.has_words else {}
         needed = [key for key in self.texts if key != "pair" or self.pair == "required"]
+        shapes |= {"text": f'"... {MASK} ..."'} if self.gives == "words" else {}
         parts = [f'"{key}": {shapes.get(key, chr(34) + "..." + chr(34))}' for key in needed]
         return f'Give {{{", ".join(parts)}, "context": {{...}}}}, or a list of such queries.'
 

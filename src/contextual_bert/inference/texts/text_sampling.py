@@ -4,7 +4,6 @@ Each step hides one token of each text and draws it anew from what the model say
 context. It knows no table and no training. Wang and Cho (2019), "BERT has a Mouth, and It Must Speak".
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +18,12 @@ from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.queries import check_count, check_seed
 from contextual_bert.inference.query_schema import MAX_WEIGHT
 from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.texts.mask_filling import tokens_never_written
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 from contextual_bert.places import SettingsPlace
 
 MAX_TEMPERATURE = 1e6  # all tokens are equally likely long before, and float32 holds it
-UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +135,7 @@ def sample_texts(
             fix="Write it, in these letters, for each token that is to be drawn.",
         )
     generator = torch.Generator().manual_seed(seed)
-    unused = (i for name, i in tokenizer.get_vocab().items() if UNUSED.match(name))
-    # Nor what only the model has, as after padding its vocabulary to a round number.
-    never = [*model.config.reserved_token_ids, *unused, *range(len(tokenizer), model.config.vocab_size)]
+    never = tokens_never_written(model, tokenizer)
     was_training = model.training
     conditional = _conditional(model.eval(), batch.get("context"), num_samples, sampling, never=never)
     chains = torch.arange(num_samples)

@@ -13,7 +13,7 @@ export const wordsOf = (text) => text.trim().split(/\s+/u);
 
 // answers: [{name, answer or problem}]; about: the schema, the texts, and what "Why?" does.
 export function answersAbout(answers, about) {
-  const draw = { label: labels, labels, number, tags, answer: span, text: written }[about.schema.gives];
+  const draw = { label: labels, labels, number, tags, answer: span, text: written, words: filled }[about.schema.gives];
   return answers.map(({ name, answer, problem }, person) =>
     column(name, { count: answers.length, problem, called: PERSON }, () => [
       ...draw(answer, { ...about, name, person }),
@@ -94,8 +94,8 @@ function span(answer, { texts }) {
   const characters = [...texts.text]; // the server counts characters, not halves of them
   const part = (start, end) => characters.slice(start, end).join("");
   const shares = [
-    [answer.answer || "(nothing)", answer.probability],
-    ["no answer", answer.no_answer_probability],
+    { label: answer.answer || "(nothing)", share: answer.probability },
+    { label: "no answer", share: answer.no_answer_probability },
   ];
   return [
     make("p", { class: "verdict" }, answer.answer || "The text has no answer."),
@@ -106,20 +106,35 @@ function span(answer, { texts }) {
       answer.answer ? make("mark", { class: "tag colour-0" }, part(answer.start, answer.end), make("small", {}, "answer")) : null,
       part(answer.end),
     ),
-    make(
-      "ul",
-      { class: "labels", "aria-label": "Probabilities" },
-      shares.map(([label, share], place) =>
-        make(
-          "li",
-          { class: place === 0 ? "given" : "" },
-          make("span", { class: "label" }, label),
-          make("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" }),
-          make("span", { class: "number" }, percent(share)),
-        ),
+    bars(shares, "Probabilities"),
+  ];
+}
+
+// The first of them is the answer.
+const bars = (shares, called) =>
+  make(
+    "ul",
+    { class: "labels", "aria-label": called },
+    shares.map(({ label, share }, place) =>
+      make(
+        "li",
+        { class: place === 0 ? "given" : "" },
+        make("span", { class: "label" }, label),
+        make("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" }),
+        make("span", { class: "number" }, percent(share)),
       ),
     ),
-  ];
+  );
+
+function filled(answer) {
+  const lists = answer.slots.map(({ candidates }, place) => {
+    const called = answer.slots.length > 1 ? `[MASK] ${place + 1}` : "Words";
+    return [
+      answer.slots.length > 1 ? make("p", { class: "quiet" }, called) : null,
+      bars(candidates.map(({ word, probability }) => ({ label: word, share: probability })), called),
+    ];
+  });
+  return [make("p", { class: "verdict" }, answer.filled), ...lists.flat()];
 }
 
 const written = (answer) => [

@@ -12,7 +12,7 @@ import { fitPeople } from "./versions.js";
 import { showWhy } from "./why_label.js";
 
 const CALLED = { text: "Text", pair: "Second text", question: "Question" };
-const SAID = { label: "a label", labels: "labels", number: "a number", tags: "tags", answer: "an answer", text: "a text" };
+const SAID = { label: "a label", labels: "labels", number: "a number", tags: "tags", answer: "an answer", text: "a text", words: "words" };
 
 const state = {
   people: [
@@ -85,8 +85,8 @@ function drawTexts() {
     };
     const box = key === "question" ? make("input", { ...properties, autocomplete: "off" }) : make("textarea", { ...properties, rows: 4 });
     box.value = state.texts[key] ?? "";
-    const isSplit = key === "text" && schema.gives === "tags";
-    const hint = isSplit ? "Words stand between spaces; each gets a tag." : schema.required.includes(key) ? undefined : "May be left out.";
+    const hints = { tags: "Words stand between spaces; each gets a tag.", words: "Write [MASK] where a word is wanted." };
+    const hint = schema.required.includes(key) ? hints[schema.gives] : "May be left out.";
     return field(`the-${key}`, CALLED[key], box, hint);
   });
   find("texts").replaceChildren(...boxes);
