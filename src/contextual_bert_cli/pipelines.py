@@ -1,5 +1,7 @@
 """The pipeline of the model that a command uses."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -122,7 +124,26 @@ def calibrate_by(pipeline: Any, directory: Path, coverage: float | None) -> None
         return
     from contextual_bert.inference.applied_calibration import calibrate_by_run
 
-    calibrate_by_run(pipeline, directory, coverage)
+    with naming_option("coverage"):
+        calibrate_by_run(pipeline, directory, coverage)
+
+
+@contextmanager
+def naming_option(setting: str) -> Generator[None]:
+    """Name the option in place of the setting of the same name, where that is at fault.
+
+    Args:
+        setting: such as "coverage".
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.places import SettingPlace
+
+    try:
+        yield
+    except ConfigurationError as error:
+        if error.place != SettingPlace(setting):
+            raise
+        raise error.at(SettingPlace(f"--{setting}")) from error
 
 
 def check_has_torch(directory: Path) -> None:

@@ -22,7 +22,7 @@ from contextual_bert_cli.output import (
     show_text,
     working,
 )
-from contextual_bert_cli.pipelines import calibrate_by, load_text_pipeline, load_text_with_notes
+from contextual_bert_cli.pipelines import calibrate_by, load_text_pipeline, load_text_with_notes, naming_option
 from contextual_bert_cli.recipe_options import READING, with_recipe_options
 from contextual_bert_cli.recipes import check_reads, reading_of_trained, reading_over, recipe_of_run
 from contextual_bert_cli.records import at_options, read_context
@@ -374,7 +374,8 @@ def predict_rows(
             pipeline = load_text_pipeline(
                 directory, device=device, kind=learned_kind(directory), truncation=settings.truncation
             )
-            predictor = TablePredictor(pipeline, directory, settings)
+            with naming_option("coverage"):
+                predictor = TablePredictor(pipeline, directory, settings)
         with naming_options(directory, settings, output), counting("predicting") as progress:
             report = predict_table(predictor, data, output, shard_size=size, progress=progress)
     lines = report.lines() if is_folder(output) else report.unknown

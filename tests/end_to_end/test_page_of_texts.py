@@ -19,10 +19,17 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
-from contextual_bert.inference import QuestionAnsweringPipeline, TextPipeline, TextToTextPipeline, explain_text
+from contextual_bert.inference import (
+    FillMaskPipeline,
+    QuestionAnsweringPipeline,
+    TextPipeline,
+    TextToTextPipeline,
+    explain_text,
+)
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertConfig,
+    ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
     ContextualBertForSeq2SeqLM,
     ContextualBertForSequenceClassification,
@@ -56,6 +63,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "many": (ContextualBertForSequenceClassification, {"id2label": {each: f"topic-{each}" for each in range(30)}}),
     "tags": (ContextualBertForTokenClassification, {"id2label": TAGS}),
     "answer": (ContextualBertForQuestionAnswering, {}),
+    "words": (ContextualBertForMaskedLM, {"reserved_token_ids": [0, 1, 2, 3, 4]}),
     "text": (ContextualBertForSeq2SeqLM, {"decoder_type": "gru", "decoder_start_token_id": 3, "eos_token_id": 4}),
 }
 expect.set_options(timeout=30_000)
@@ -89,6 +97,8 @@ def made(kind: str, **fields: Any) -> Any:
         return QuestionAnsweringPipeline(trained, processor, max_answer_tokens=3)
     if kind == "text":
         return TextToTextPipeline(trained, processor, max_new_tokens=3)
+    if kind == "words":
+        return FillMaskPipeline(trained, processor, top_k=3)
     return TextPipeline(trained, processor, pair="none")
 
 
@@ -271,6 +281,24 @@ def test_written_texts_are_shown(page: Page, desks: dict[str, Desk]) -> None:
     expect(page.locator(".written")).to_have_text(found["written"] or "(nothing)")
     if not found["is_whole"]:
         expect(page.locator(".column")).to_contain_text("no more tokens are written")
+
+
+def test_words_are_proposed_for_each_mask(page: Page, desks: dict[str, Desk], complaints: list[str]) -> None:
+    opened(page, desks["words"], Text="word1 word2")
+    expect(page.locator("#status")).to_have_text("Write a text with [MASK] to get words.")
+    expect(page.get_by_label("Text", exact=True)).to_have_accessible_description("Write [MASK] where a word is wanted.")
+    text = "word1 [MASK] word3 [MASK]"
+    query = asked(page, "predict", lambda: page.get_by_label("Text", exact=True).fill(text))
+    found = desks["words"].pipeline(query)
+    expect(page.locator(".verdict")).to_have_text(found["filled"])
+    words = [each["word"] for slot in found["slots"] for each in slot["candidates"]]
+    assert page.locator(".labels .label").all_inner_texts() == words
+    expect(page.get_by_role("list", name="[MASK] 2")).to_be_visible()
+    expect(page.locator(".column")).to_contain_text("filled by itself")
+    page.get_by_label("guest").select_option("student")
+    settled(page)
+    assert shares(page) != [f"{100 * each['probability']:.1f}%" for each in found["slots"][0]["candidates"]]
+    assert complaints == []
 
 
 def test_why_shows_fields_words_and_what_others_would_get(page: Page, desks: dict[str, Desk]) -> None:

@@ -20,6 +20,7 @@ from contextual_bert import (
 from contextual_bert.context import Categorical, History
 from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
+from contextual_bert.inference import FillMaskPipeline
 from contextual_bert.runs.run_directory import SCORES_FILE, load_scores
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
@@ -170,6 +171,41 @@ def test_a_large_table_is_predicted_on_ray(command: Any, text_runs: Path, review
     made = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("there", "here")]
     assert made[0] == made[1]
     assert len(made[0]) == 6
+
+
+def test_masks_are_filled_for_whoever_asks(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
+    run, text = text_runs / "masked", "word1 [MASK] word3"
+    query = ("--text", text, "--context", '{"sex": "f"}')
+    found = json.loads(ok(command("predict", run, *query, "--top", 3, "--format", "json")).stdout)
+    pipeline = FillMaskPipeline.from_pretrained(run, top_k=3)
+    assert found == pipeline({"text": text, "context": {"sex": "f"}})
+    shown = ok(command("predict", run, *query)).stdout
+    assert found["filled"] in shown
+    assert f"{found['slots'][0]['candidates'][0]['probability']:.2%}" in shown
+    table, output = tmp_path / "asked.csv", tmp_path / "filled.jsonl"
+    table.write_text("text,sex\nword1 [MASK],f\n[MASK] word2 [MASK],x\n", encoding="utf-8")
+    told = ok(command("predict", run, "--data", table, "--output", output, "--top", 2)).stderr
+    assert "2 texts, none of them cut" in told
+    assert [[len(words) for words in row] for row in read_table(output)["candidates"].to_pylist()] == [[2], [2, 2]]
+    refused = {
+        "there is no [MASK] in the text": (run, "--text", "word1"),
+        "line 3, column 'text': there is no [MASK]": (
+            run,
+            "--data",
+            tmp_path / "none.csv",
+            "--output",
+            output,
+            "--overwrite",
+        ),
+        "--pair word2 is for runs on pairs": (run, *query, "--pair", "word2"),
+        "--truncation is not for texts with [MASK]": (run, *query, "--truncation", "head_tail"),
+        "--coverage 0.9 is for runs that give a label": (run, *query, "--coverage", 0.9),
+        "--top is for runs on hidden words": (text_runs / "labels", "--text", "word1", "--top", 3),
+    }
+    (tmp_path / "none.csv").write_text("text,sex\n[MASK],f\nword1,m\n", encoding="utf-8")
+    for words, asked in refused.items():
+        result = command("predict", *asked)
+        assert (result.exit_code, words in " ".join(result.stderr.split())) == (2, True), result.stderr
 
 
 def test_rare_labels_weigh_more(command: Any, text_runs: Path, own_texts: Path) -> None:

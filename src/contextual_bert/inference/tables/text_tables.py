@@ -170,7 +170,7 @@ class TablePredictor(TableWorker):
         """
         rows, table = table.column(NUMBERS).to_numpy(), table.drop_columns([NUMBERS])
         pipeline, how = self.pipeline, {"batch_size": self.settings.batch_size, "progress": progress}
-        with placing(rows):
+        with in_rows_of(rows):
             found = getattr(pipeline, _METHODS.get(str(self.kind), "label_table"))(table, **self.columns, **how)
         names = [name for name in table.column_names if not name.startswith(SPELT)]
         written, predicted = spelt_columns(found.table, names), found.table.select(pipeline.columns.names)
@@ -240,7 +240,7 @@ class TextShardPlan(ShardPlan):
         table, self.added, rows = found.table, found.added, found.table.column(NUMBERS).to_numpy()
         for columns in (table.schema, pipeline.columns):
             check_writable(shard_path(output, 0), columns)
-        with naming(file), placing(rows):
+        with naming(file), in_rows_of(rows):
             for name in predictor.columns.values():
                 if name is not None:
                     checked_column(table, name, complete=True)
@@ -252,7 +252,7 @@ class TextShardPlan(ShardPlan):
         else:
             self.about = TextReport(table.num_rows, 0, 0, 0, **about).at(rows)
         self.remarks = (*pipeline.notes(), *found.remarks)
-        manifest = manifest_text(table, predictor, shard_size)
+        manifest = predictions_manifest(table, predictor, shard_size)
         super().__init__(predictor, table, output, manifest=manifest, shard_size=shard_size, file=file)
 
     def report(self, files: Sequence[ShardCounts]) -> BulkReport:
@@ -333,11 +333,11 @@ def file_of(source: str | Path | Frame) -> str | None:
 
 
 @contextmanager
-def placing(rows: NDArray[np.int64]) -> Generator[None]:
+def in_rows_of(rows: NDArray[np.int64]) -> Generator[None]:
     """Name the row of the file where an error of the block names one of these rows by its place among them.
 
     Example:
-        >>> with placing(np.array([4, 9])):
+        >>> with in_rows_of(np.array([4, 9])):
         ...     raise DataError("is no text", row=1)
         Traceback (most recent call last):
         contextual_bert.errors.DataError: row 10: is no text. Rows count from 1.
@@ -350,7 +350,7 @@ def placing(rows: NDArray[np.int64]) -> Generator[None]:
         raise placed(error, rows, file=None) from error
 
 
-def manifest_text(table: pa.Table, predictor: TablePredictor, shard_size: int) -> str:
+def predictions_manifest(table: pa.Table, predictor: TablePredictor, shard_size: int) -> str:
     """Return the JSON that identifies a folder of predictions; the batch size is no part of it."""
     chosen = {name: value for name, value in asdict(predictor.settings).items() if name != "batch_size"}
     content = {"format": FORMAT, "table": table_digest(table), "model": predictor.model_digest()}

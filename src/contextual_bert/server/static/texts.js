@@ -26,7 +26,9 @@ const state = {
 let schema;
 
 const capability = (name) => schema.capabilities.find((each) => each.name === name);
-const missing = () => schema.required.filter((key) => !state.texts[key]?.trim());
+const BLANK = "[MASK]";
+const lacksBlank = (key) => schema.gives === "words" && !state.texts[key].includes(BLANK);
+const missing = () => schema.required.filter((key) => !state.texts[key]?.trim() || lacksBlank(key));
 
 function queryFor(person) {
   const given = schema.texts.filter((key) => schema.required.includes(key) || state.texts[key]?.trim());
@@ -42,7 +44,8 @@ const { soon } = setUpAsking({
   idle: () => {
     clearFaults();
     const [first] = missing();
-    return first ? `Write a ${CALLED[first].toLowerCase()} to get ${SAID[schema.gives]}.` : null;
+    const what = first && `${CALLED[first].toLowerCase()}${schema.gives === "words" ? ` with ${BLANK}` : ""}`;
+    return first ? `Write a ${what} to get ${SAID[schema.gives]}.` : null;
   },
   ask: (person, signal) => api.predict(queryFor(person), signal),
   draw: (answers) => {
@@ -85,7 +88,7 @@ function drawTexts() {
     };
     const box = key === "question" ? make("input", { ...properties, autocomplete: "off" }) : make("textarea", { ...properties, rows: 4 });
     box.value = state.texts[key] ?? "";
-    const hints = { tags: "Words stand between spaces; each gets a tag.", words: "Write [MASK] where a word is wanted." };
+    const hints = { tags: "Words stand between spaces; each gets a tag.", words: `Write ${BLANK} where a word is wanted.` };
     const hint = schema.required.includes(key) ? hints[schema.gives] : "May be left out.";
     return field(`the-${key}`, CALLED[key], box, hint);
   });
