@@ -38,6 +38,7 @@ Named = Literal[
     "model of labels",
     "model of words",
     "model that writes",
+    "model of vectors",
     "language model",
     "checkpoint",
 ]

@@ -57,8 +57,9 @@ def command(
             metavar="A,B",
             rich_help_panel=_COMPARED,
             help=f"Baselines of sets: {', '.join(SET_BASELINES)}. Of labelled texts: "
-            f"{', '.join(baselines_of('classification'))}. Of tags: {', '.join(baselines_of('tagging'))}. Of other "
-            f"texts: {', '.join(baselines_of('masked_text'))}.",
+            f"{', '.join(baselines_of('classification'))}. Of tags: {', '.join(baselines_of('tagging'))}. Of "
+            f"documents: {', '.join(baselines_of('contrastive_text'))}. Of other texts: "
+            f"{', '.join(baselines_of('masked_text'))}.",
         ),
     ] = None,
     seeds: Annotated[

@@ -14,20 +14,35 @@ if TYPE_CHECKING:
     from contextual_bert.inference import OnnxExport, OnnxTextExport
     from contextual_bert.inference.exported.record import OutputMatrix
 
+SENTENCE_TRANSFORMERS = "sentence-transformers"
 EXAMPLE = """\b
 Example:
   contextual-bert export runs/gsu
   contextual-bert export runs/gsu --output serve/gsu --top 20 --output-matrix int8
   contextual-bert export runs/verdict --output serve/verdict
+  contextual-bert export runs/search --format sentence-transformers --output search
 """
 
 
 def command(
     directory: options.RunDirectory,
     *,
-    output_format: Annotated[str, typer.Option("--format", **one_of(("onnx",)), help="What to write.")] = "onnx",
+    output_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            **one_of(("onnx", SENTENCE_TRANSFORMERS)),
+            help="What to write; of a run of --objective contrastive without a context what sentence-transformers "
+            "loads.",
+        ),
+    ] = "onnx",
     output: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder to write to; default: RUN/onnx.")
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            file_okay=False,
+            help="Folder to write to; default: RUN/onnx, or RUN/sentence-transformers.",
+        ),
     ] = None,
     top: Annotated[
         int | None,
@@ -44,7 +59,7 @@ def command(
     ] = None,
 ) -> None:
     """Write a run as ONNX and compare the graph with the model: sets with top-k and constraints, texts with labels,
-    tags or answers.
+    tags or answers. Or write a sentence encoder as sentence-transformers saves one.
     """
     calm_transformers()
     load_arrow()
@@ -52,8 +67,19 @@ def command(
 
     load_recipe(directory)
 
-    folder = output if output is not None else directory / "onnx"
+    folder = output if output is not None else directory / output_format
     check_output_path(folder)
+    if output_format == SENTENCE_TRANSFORMERS:
+        from contextual_bert.errors import ConfigurationError
+        from contextual_bert.inference import write_sentence_transformers
+
+        given = next((name for name, value in {"--top": top, "--output-matrix": output_matrix}.items() if value), None)
+        if given is not None:
+            raise ConfigurationError("is for ONNX", setting=given, fix="Leave it out.")
+        with working(f"exporting {directory}"):
+            told = write_sentence_transformers(directory, folder)
+        remark(f"wrote {folder}: sentence_transformers.SentenceTransformer({str(folder)!r}) loads it", *told)
+        return
     from contextual_bert.inference import export_onnx
 
     with working(f"exporting {directory}"):

@@ -13,7 +13,7 @@ from contextual_bert_cli.failures import InWords
 # In the order of ``--help``.
 COMMANDS = (
     *("inspect", "split", "train", "evaluate", "calibrate", "importance", "complete", "similar", "explain", "vectors"),
-    *("export", "serve", "compare", "tune", "predict", "sample", "generate", "inspect-model", "parameters"),
+    *("export", "serve", "compare", "tune", "predict", "embed", "sample", "generate", "inspect-model", "parameters"),
     *("catalogue", "index", "histories", "publish", "forget", "world"),
 )
 _REST = "Options"

@@ -153,6 +153,14 @@ def _check_model_that_writes(value: str | Path, option: str) -> None:
     _check_used_with(value, "generate")
 
 
+def _check_model_of_vectors(value: str | Path, option: str) -> None:
+    """Raise RunDirectoryError where a folder has no model that makes vectors of texts."""
+    from contextual_bert.inference.saved_files import check_is_folder
+
+    check_is_folder(value)
+    _check_used_with(value, "embed")
+
+
 def _check_language_model(value: str | Path, option: str) -> None:
     """Raise RunDirectoryError where a folder has no language model in both directions."""
     from contextual_bert.inference.saved_files import check_holds_elmo
@@ -232,6 +240,7 @@ _CHECKS: dict["Named", Callable[[Any, str], None]] = {
     "model of labels": _check_model_of_labels,
     "model of words": _check_model_of_words,
     "model that writes": _check_model_that_writes,
+    "model of vectors": _check_model_of_vectors,
     "language model": _check_language_model,
     "checkpoint": _check_checkpoint,
 }

@@ -56,6 +56,7 @@ ModelOfWords = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("
 ModelThatWrites = Annotated[
     Path, typer.Argument(metavar="RUN", callback=checking("model that writes"), help=_TEXT_MODEL)
 ]
+ModelOfVectors = Annotated[Path, typer.Argument(metavar="RUN", callback=checking("model of vectors"), help=_TEXT_MODEL)]
 Exact = Annotated[
     bool,
     typer.Option("--exact", help="Rank all items, though RUN has an index of them (contextual-bert index makes one)."),

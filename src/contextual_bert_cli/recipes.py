@@ -27,7 +27,7 @@ _OF_SCHEMA = ("min_customers", "max_categories", "hash_buckets", "leaks", "sensi
 
 def lacks_checkpoint(options: Mapping[str, Any]) -> bool:
     """Return whether the options describe a task on texts that cannot do without a checkpoint, and name none."""
-    if options.get("objective") in ("causal", "bidirectional") or options.get("target") is not None:
+    if options.get("objective") in ("causal", "bidirectional", "contrastive") or options.get("target") is not None:
         return False
     return options.get("text") is not None and options.get("checkpoint") is None
 
@@ -245,7 +245,7 @@ def use_of(recipe: "Recipe", directory: Path) -> list[str]:
         columns = ["TABLE", "--text", "...", "--label", "...", "--conditioning", "bilstm"]
         return ["train", *columns, "--elmo", str(directory), "--output", "..."]
     context = example_context(recipe)
-    asked = (*task.asked, *(("--pair",) if recipe.text_task.pair is not None else ()))
+    asked = (*task.asked, *(("--pair",) if recipe.text_task.pair is not None and recipe.text_task.reads_pairs else ()))
     return [task.command, str(directory), *(word for name in asked for word in (name, "...")), *context]
 
 

@@ -19,6 +19,8 @@ _OTHERS: Mapping[str, str] = {
     "is_sequence": "--sequences",
     "has_days": "--days-ago",
     "has_counts": "--keep-counts",
+    "output_format": "--format",
+    "is_document": "--documents",
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (

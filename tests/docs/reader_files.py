@@ -159,6 +159,21 @@ def sentence_encoder(folder: Path) -> None:
     (folder / BERT).rename(folder / "minilm")
 
 
+def searches(folder: Path) -> None:
+    """Write pairs of texts and documents with who asked, the documents, and the checkpoint that the page names."""
+    sentence_encoder(folder)
+    cities, dishes = ["oslo", "rome"] * 60, ["eat", "drink", "sleep", "swim", "read"] * 24
+    documents = [f"a place to {dish} in {city}" for dish, city in zip(dishes, cities, strict=True)]
+    pairs = {
+        "query": [f"where to {dish}" for dish in dishes],
+        "document": documents,
+        "city": cities,
+        "customer": [f"customer-{number % 40}" for number in range(120)],
+    }
+    pq.write_table(pa.table(pairs), folder / "pairs.parquet")
+    pq.write_table(pa.table({"document": sorted({*documents})}), folder / "documents.parquet")
+
+
 def finished_run(folder: Path) -> None:
     """Write a shop, and a small run on its outfits as the page before this one left it."""
     from contextual_bert.runs import run
@@ -194,6 +209,7 @@ READER_FILES: Mapping[str, Callable[[Path], object]] = {
     "docs/guides/sequences.md": ratings,
     "docs/guides/items.md": sentence_encoder,
     "docs/guides/privacy.md": privacy,
+    "docs/guides/sentence-vectors.md": searches,
     "docs/guides/serve-fast.md": finished_run,
     "docs/guides/text.md": texts,
 }

@@ -67,6 +67,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ): "tests/unit/inference/test_onnx_text_pipeline.py",
     ("docs/guides/serve-fast.md", "contextual-bert predict "): "with that export: the same tests",
     ("docs/guides/serve-fast.md", "pip install "): "changes the environment that the tests run in",
+    (
+        "docs/guides/sentence-vectors.md",
+        "contextual-bert compare ",
+    ): "five more runs: tests/unit/runs/test_contrastive_text.py",
     ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     ("docs/guides/serve.md", "docker "): "needs a docker daemon: tests/docs/test_front_door.py reads the Dockerfile",
     ("docs/guides/serve.md", "curl "): "asks a server that runs: tests/unit/server asks the same paths",
@@ -82,7 +86,7 @@ TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
 SLOW = (
     *("README.md", "index.md", "text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md"),
     *("context.md", "items.md", "model.md", "explain.md", "privacy.md", "stylist-world.md"),
-    *("sequences.md", "histories.md", "follow-and-publish.md"),
+    *("sequences.md", "histories.md", "follow-and-publish.md", "sentence-vectors.md"),
 )
 SEPARATORS = {"|", "||", "&&", ";", "&"}
 

@@ -67,8 +67,7 @@ class LogisticClassifier:
         self, *, num_labels: int, inverse_strengths: Sequence[float] = INVERSE_STRENGTHS, vectorizer: Any = None
     ) -> None:
         try:
-            from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415  (an optional extra)
-            from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+            from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  (an optional extra)
         except ImportError as error:
             fix = "Install it: pip install 'contextual-bert[text]'."
             raise ConfigurationError("LogisticClassifier needs scikit-learn", fix=fix) from error
@@ -83,7 +82,7 @@ class LogisticClassifier:
             )
         self.num_labels = num_labels
         is_given = vectorizer is not None
-        self.vectorizer = vectorizer if is_given else TfidfVectorizer(**TFIDF, sublinear_tf=True)
+        self.vectorizer = vectorizer if is_given else tfidf_vectorizer()
         self.candidates = [LogisticRegression(C=each, max_iter=MAX_STEPS) for each in inverse_strengths]
         self.columns: ContextColumns | None = None
         self.chosen: Any = None
@@ -184,6 +183,24 @@ class LogisticClassifier:
         if self.chosen is None:
             raise ConfigurationError("This LogisticClassifier has learned nothing yet", fix="Call fit first.")
         return self.chosen
+
+
+def tfidf_vectorizer() -> Any:
+    """Return scikit-learn's TF-IDF of words and word pairs, with 1 + log of the counts, rows of length 1.
+
+    Raises:
+        ConfigurationError: scikit-learn is not installed.
+
+    Example:
+        >>> tfidf_vectorizer().fit_transform(["a good coat", "good hat"]).shape
+        (2, 1)
+    """
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415  (an optional extra)
+    except ImportError as error:
+        fix = "Install it: pip install 'contextual-bert[text]'."
+        raise ConfigurationError("TF-IDF needs scikit-learn", fix=fix) from error
+    return TfidfVectorizer(**TFIDF, sublinear_tf=True)
 
 
 def has_common_word(texts: Sequence[str]) -> bool:

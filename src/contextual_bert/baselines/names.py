@@ -90,6 +90,9 @@ READS_ELMO = tuple(
 FITTED_BASELINES = (*POPULARITY, ITEM_KNN, *HISTORY_BASELINES, *LOGISTIC, "hmm")
 
 
+# Those that rank documents for a text.
+RETRIEVAL_BASELINES = (*POPULARITY, "tfidf", CONTEXT_AS_TEXT)
+
 # What is learned of whole texts, as ``kind`` of a task says it: a label, several, a number.
 WHOLE_TEXTS = ("classification", "multi_label", "regression")
 
@@ -107,5 +110,6 @@ def baselines_of(head: str) -> list[str]:
         "regression": of_texts,
         "multi_label": [each for each in of_texts if each not in ONE_LABEL],
         "tagging": [*TAG_BASELINES, CONTEXT_AS_TEXT],
+        "contrastive_text": [*RETRIEVAL_BASELINES],
     }
     return of_heads.get(head, [CONTEXT_AS_TEXT])

@@ -18,6 +18,7 @@ DEFAULT_KS = (1, 5, 20, 250)
 SET_KS = (10, 20)  # those of the literature on next baskets
 CROSS_ENTROPY = "cross_entropy_nats"
 NEXT_ITEM = "next item"  # what a row of sequences asks for
+RIGHT_DOCUMENT = "right document"  # what a text asks for
 RECIPROCAL_RANK = "mean_reciprocal_rank"
 CALIBRATION_ERROR = "expected_calibration_error"
 ACCURACY = "accuracy_percent"
@@ -113,11 +114,17 @@ _OF_APART = (
     "Repeated items are those of the customer's history, or of the sequence before, new items all others. Each is "
     "measured over the sets with one."
 )
-_OF_NEXT_ITEMS = {
-    _OF_WHOLE_SETS: "The next item is a set of one: so set recall and PHR are the same, and MAP is the reciprocal rank "
-    "of a next item among the first k. Means over sequences.",
-    _OF_APART: "Repeated items are those of the sequence before, or of the customer's history, new items all others. "
-    "Each is measured over the sequences that end with one.",
+_OF_ROWS = {  # what a row asks for -> a note -> the same in its words
+    NEXT_ITEM: {
+        _OF_WHOLE_SETS: "The next item is a set of one: so set recall and PHR are the same, and MAP is the reciprocal "
+        "rank of a next item among the first k. Means over sequences.",
+        _OF_APART: "Repeated items are those of the sequence before, or of the customer's history, new items all "
+        "others. Each is measured over the sequences that end with one.",
+    },
+    RIGHT_DOCUMENT: {
+        _OF_WHOLE_SETS: "A text has one right document, which is a set of one: so set recall and PHR are recall, and "
+        "MAP is the reciprocal rank of a document among the first k. Means over texts.",
+    },
 }
 _OF_LISTS = (
     "Novelty: mean of -log2 of the share that a proposed item has of the training part. Coverage: percent of all items "
@@ -368,7 +375,7 @@ def notes_about(keys: Collection[str], *, row: str = "") -> list[str]:
         row: what a row asks for, such as a "next item".
     """
     notes = list(dict.fromkeys(metric_of(key).about for key in keys if metric_of(key).about))
-    return [_OF_NEXT_ITEMS.get(note, note) for note in notes] if row == NEXT_ITEM else notes
+    return [_OF_ROWS.get(row, {}).get(note, note) for note in notes]
 
 
 def usable_ks(ks: Sequence[int], num_items: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -39,6 +39,7 @@ from .exported import (
     OnnxTextExport,
     OnnxTextPipeline,
     export_onnx,
+    write_sentence_transformers,
 )
 from .flat import to_table
 from .item_updates import change_catalogue
@@ -64,6 +65,8 @@ from .tables import (
 )
 from .texts import (
     AnsweredTable,
+    EmbeddedTable,
+    EmbeddingPipeline,
     EncodedQuestions,
     EncodedTexts,
     FillMaskPipeline,
@@ -77,6 +80,7 @@ from .texts import (
     TextSampling,
     TextSpan,
     TextToTextPipeline,
+    TextVector,
     encode_phrases,
     encode_questions,
     encode_texts,
@@ -103,6 +107,8 @@ __all__ = [
     "Constraint",
     "ConstraintInput",
     "Counterfactual",
+    "EmbeddedTable",
+    "EmbeddingPipeline",
     "EncodedQuestions",
     "EncodedTexts",
     "Explanation",
@@ -139,6 +145,7 @@ __all__ = [
     "TextSampling",
     "TextSpan",
     "TextToTextPipeline",
+    "TextVector",
     "WordContribution",
     "change_catalogue",
     "complete_table",
@@ -173,4 +180,5 @@ __all__ = [
     "set_index",
     "similar_items",
     "to_table",
+    "write_sentence_transformers",
 ]

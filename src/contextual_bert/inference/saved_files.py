@@ -38,6 +38,7 @@ RECORDS = {  # file -> where it says the fields of TrainedSets, in their order
 _KIND_OF_HEAD: Mapping[str, str] = {
     "ContextualBertForCausalLM": "causal_text",
     "ContextualBertForQuestionAnswering": "question_answering",
+    "ContextualBertForSentenceEmbedding": "contrastive_text",
     "ContextualBertForSeq2SeqLM": "text_to_text",
     "ContextualBertForSequenceClassification": "classification",
     "ContextualBertForTokenClassification": "tagging",

@@ -19,6 +19,7 @@ from .parameter_count import (
 )
 from .processing_contextual_bert import ContextualBertProcessor
 from .reserved_items import RESERVED_ITEMS
+from .sentence_embedding import ContextualBertForSentenceEmbedding
 from .seq2seq_lm import ContextualBertForSeq2SeqLM
 from .sequence_classification import ContextualBertForSequenceClassification
 from .token_heads import (
@@ -37,6 +38,7 @@ __all__ = [
     "ContextualBertForCausalLM",
     "ContextualBertForMaskedLM",
     "ContextualBertForQuestionAnswering",
+    "ContextualBertForSentenceEmbedding",
     "ContextualBertForSeq2SeqLM",
     "ContextualBertForSequenceClassification",
     "ContextualBertForTokenClassification",

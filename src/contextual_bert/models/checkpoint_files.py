@@ -308,7 +308,9 @@ def _written_pooling(checkpoint: str | Path) -> str | None:
             fix="Mend it, or remove it: a label is then read from the first position.",
             place=PathPlace(path),
         ) from error
-    return "mean" if modes.get("pooling_mode_mean_tokens") else "cls"
+    # Since version 6 one key says it, where others each said yes or no.
+    is_mean = modes.get("pooling_mode") == "mean" or modes.get("pooling_mode_mean_tokens")
+    return "mean" if is_mean else "cls"
 
 
 def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBase:

@@ -4,6 +4,7 @@ Paper: Denk and Peleteiro Ramallo (2020), section 4 (sizes), Table 1 (parameter 
 """
 
 import difflib
+import math
 from dataclasses import asdict
 from typing import Any, Self, get_args
 
@@ -113,7 +114,9 @@ class ContextualBertConfig(BertConfig):
             have several, how much the texts that have it do. None: all alike. It changes no logits.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
             the first position; "first", that position of the last block as it is, as in MA-BERT's paper; "mean", the
-            mean of the last block over the text, as in sentence-transformers.
+            mean of the last block over the text, as in sentence-transformers. For sentence vectors all but "mean" are
+            the first position.
+        similarity_temperature: for sentence vectors, what the cosine of a text and a document is divided by.
         segment_length: for sequence classification, most tokens of a segment, [CLS] and [SEP] included, where a text
             that may be longer than the positions is read in segments; None: texts are read whole.
         segment_overlap: how many tokens of a segment begin the next one.
@@ -166,6 +169,7 @@ class ContextualBertConfig(BertConfig):
     number_bins: list[list[float]] | None = None
     class_weights: list[float] | None = None
     classifier_pooling: str = "cls"
+    similarity_temperature: float = 0.05
     segment_length: int | None = None
     segment_overlap: int = 0
     num_segment_layers: int = 2
@@ -278,6 +282,13 @@ class ContextualBertConfig(BertConfig):
                 ),
                 setting="has_context_as_text",
                 value=True,
+            )
+        if not 0 < self.similarity_temperature < math.inf:
+            raise ConfigurationError(
+                "is not allowed",
+                setting="similarity_temperature",
+                value=self.similarity_temperature,
+                fix="Give a number above 0, such as 0.05.",
             )
         self._check_segments()
         self._check_blocks()

@@ -42,8 +42,14 @@ OUTPUT_MATRIX = "cls.predictions.decoder.weight"
 OWN_FIELDS = ("embedding_size", "pooler_act", "backbone", "backbone_settings")
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
 HEAD_FIELDS = (
-    "is_ordinal", "number_bins", "class_weights", "classifier_pooling", "has_next_sentence_head", *SEGMENT_FIELDS,
-)  # fmt: skip
+    "is_ordinal",
+    "number_bins",
+    "class_weights",
+    "classifier_pooling",
+    "similarity_temperature",
+    "has_next_sentence_head",
+    *SEGMENT_FIELDS,
+)
 DROPOUTS = ("context_dropout", "field_dropout")
 
 

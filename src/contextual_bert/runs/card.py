@@ -91,7 +91,7 @@ TEXT_MODEL = """A BERT that {task}, conditioned by `{conditioning}`{context}.
 ## Use
 
 ```python
-from contextual_bert import {use}
+from {package} import {use}
 
 {code}
 ```"""
@@ -269,6 +269,7 @@ def about(recipe: Recipe) -> str:
         conditioning=recipe.conditioning,
         context=context,
         start=start,
+        package=task.package,
         use=use,
         code=code,
     )

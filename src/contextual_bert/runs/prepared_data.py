@@ -369,6 +369,10 @@ class PreparedData:
         """Among how many items or labels the true one is ranked."""
         raise NotImplementedError
 
+    def choices_in(self, part: str) -> int:
+        """Return ``num_choices`` of one part, where parts have different ones."""
+        return self.num_choices
+
     @property
     def settings(self) -> EvaluationSettings:
         """Return the evaluation settings for these data."""

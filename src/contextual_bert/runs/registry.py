@@ -67,7 +67,8 @@ def keeps_weights(recipe: Recipe) -> bool:
         >>> keeps_weights(Recipe(data="days.parquet", task=SetCompletion(items="items"), conditioning="bag"))
         False
     """
-    is_deployed = not recipe.task.has_items and recipe.conditioning in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT)
+    kept = (*(BERTLESS_BASELINES if recipe.task.deploys_baselines else ()), CONTEXT_AS_TEXT)
+    is_deployed = not recipe.task.has_items and recipe.conditioning in kept
     return is_deployed or recipe.conditioning not in BASELINES
 
 
@@ -146,7 +147,8 @@ def check_learns(name: str, kind: str) -> None:
     possible = baselines_of(kind)
     if name not in possible:
         words = dict.fromkeys(("masked_text", "next_sentence"), "hidden words")
-        learned = {"question_answering": "answers", **words}.get(kind, "these labels")
+        others = {"question_answering": "answers", "contrastive_text": "which documents belong to texts"}
+        learned = {**others, **words}.get(kind, "these labels")
         raise ConfigurationError(
             f"The baseline {name!r} cannot learn {learned}", allowed=f"Allowed: {', '.join(possible)}."
         )

@@ -49,7 +49,7 @@ def report_on(
         clusters=customers[index] if customers is not None else None,
         cold_customers=cold_rows(customers, known_customers, index),
         segments=segments,
-        num_items=ready.num_choices,
+        num_items=ready.choices_in(part),
         settings=ready.settings,
         provenance=provenance(ready, seed=seed),
         unscored=ready.unscored(part, scored),

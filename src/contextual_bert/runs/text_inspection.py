@@ -57,6 +57,7 @@ _LEARNED = {
     "text_to_text": "--target: it is written from the text (encoder-decoder)",
     "next_sentence": "--objective next_sentence: hidden words are learned, and which sentence follows",
     "causal_text": "--objective causal: each word is learned from those before it (left-to-right language model)",
+    "contrastive_text": "--objective contrastive: vectors of texts are learned that find the documents of --pair",
     "bidirectional_text": "--objective bidirectional: each word is learned from those before it, and from those behind "
     "it (ELMo)",
 }
@@ -94,7 +95,8 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
     """Inspect the number and length of the texts, and texts with nothing to read."""
     lines, faults = [counted(table.num_rows, "row")], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
-    for name in filter(None, (task.text, task.second, task.target)):
+    alone = task.alone[0] if task.alone is not None else None
+    for name in filter(None, (task.text, task.second, alone)):
         column = decoded(table.column(name))
         may_be_words = name == task.text and task.question is None
         if not is_text(column.type) and not (is_list(column.type) and may_be_words):
@@ -103,7 +105,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: AnyTextTask, *, has_tokens: bo
         sizes = _num_words(column)
         missing, empty = sizes < 0, sizes == 0
         faults += _counted(missing, "missing cell", f"in {name!r}", f"error: {{}}: {_STOP}")
-        fate = f"error: {{}}: {_STOP}" if name == task.target else "warning: {}: there is nothing to read"
+        fate = f"error: {{}}: {_STOP}" if name == alone else "warning: {}: there is nothing to read"
         faults += _counted(empty, "empty cell", f"in {name!r}", fate)
         has_gap = _has_gap(column)
         faults += _counted(has_gap, "row", f"of {name!r} without a word", f"error: {{}}: {_STOP}")
@@ -146,9 +148,10 @@ def _tokens(table: pa.Table, recipe: Recipe, task: AnyTextTask) -> Look:
     processor.tokenizer.model_max_length = _UNLIMITED
     fate = "read in windows" if task.kind == "causal_text" else "cut"
     lines = list[str]()
-    for name, pair, noun in ((task.text, task.pair, "text"), (task.target, None, "target")):
-        if name is None:
-            continue
+    columns: list[tuple[str, str | None, str]] = [(task.text, task.second, "text")]
+    if task.alone is not None:
+        columns.append((task.alone[0], None, task.alone[1]))
+    for name, pair, noun in columns:
         try:
             sizes = inference.encode_texts(table, processor, text=name, pair=pair).dataset.sizes
         except DataError as error:

@@ -38,7 +38,14 @@ from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.requests import check_query_parameters
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import AnyServedPipeline, ServedTextPipeline, Serving, Version, is_for_texts
+from contextual_bert.server.state import (
+    AnyServedPipeline,
+    ServedTextPipeline,
+    Serving,
+    Version,
+    is_for_texts,
+    what_is_given,
+)
 from contextual_bert.server.text_routes import PREDICT, TextAnswerer, text_routes
 from contextual_bert.server.worker_messages import WorkerLink
 
@@ -201,7 +208,7 @@ def _text_operations(serving: Serving, batcher: Batcher, settings: ServerSetting
         found = version.reader.schemas()
         return {PREDICT: found.many, EXPLAIN: found.single}, found.definitions
 
-    gives = cast(ServedTextPipeline, serving.current.pipeline).form.gives
+    gives = what_is_given(cast(ServedTextPipeline, serving.current.pipeline))
     routers = (
         text_routes(gives, answerer, is_sure=serving.current.coverage is not None),
         text_computation_routes(ComputationAnswerer(serving, computations, settings)),

@@ -15,7 +15,7 @@ from contextual_bert.inference.texts.text_queries import TextGives
 from contextual_bert.server.items import find_items, named_items
 from contextual_bert.server.problems import invalid_parameter
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Serving, SetVersion, TextVersion, Version
+from contextual_bert.server.state import Serving, SetVersion, TextVersion, Version, what_is_given
 
 ITEMS = "/v1/items"
 PAGE_SIZE = 20
@@ -199,7 +199,7 @@ def text_description_routes(serving: Serving, settings: ServerSettings) -> APIRo
         pipeline = version.pipeline
         return TextSchemaAnswer(
             version=_version(serving),
-            gives=pipeline.form.gives,
+            gives=what_is_given(pipeline),
             keys=list(pipeline.form.keys),
             texts=list(pipeline.form.texts),
             required=list(pipeline.form.required),

@@ -19,7 +19,7 @@ from contextual_bert.inference.capabilities import missing_capabilities, why_no_
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.queries import encode_contexts
 from contextual_bert.inference.query_schema import GUIDANCE
-from contextual_bert.inference.texts.text_queries import TextQueryForm
+from contextual_bert.inference.texts.text_queries import TextGives, TextQueryForm
 from contextual_bert.server.column_descriptions import attributes_of
 from contextual_bert.server.prometheus import Metrics
 from contextual_bert.server.protocol import QueryReader
@@ -99,6 +99,20 @@ AnyServedPipeline = ServedPipeline | ServedTextPipeline
 def is_for_texts(pipeline: AnyServedPipeline) -> TypeIs[ServedTextPipeline]:
     """Return whether a pipeline takes texts, by the form of its queries, and not sets."""
     return hasattr(pipeline, "form")
+
+
+def what_is_given(pipeline: ServedTextPipeline) -> TextGives:
+    """Return what the answers of a pipeline for texts are.
+
+    Raises:
+        ConfigurationError: vectors, which are not served.
+    """
+    if pipeline.form.gives == "vector":
+        raise ConfigurationError(
+            "Vectors of texts are not served",
+            fix="Embed tables with contextual-bert embed, or call EmbeddingPipeline in a server of your own.",
+        )
+    return pipeline.form.gives
 
 
 def _now() -> str:

@@ -18,6 +18,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForSeq2SeqLM, ContextualBertModel
 from contextual_bert.models.auto import MODELS
 from contextual_bert.models.backbones import BACKBONES
+from contextual_bert.models.plain_bert import plain_bert_config
 from contextual_bert.models.pretrained import is_added
 from contextual_bert.models.seq2seq_lm import DECODER_CLASSES
 from contextual_bert.testing.miniature import (
@@ -28,7 +29,6 @@ from contextual_bert.testing.miniature import (
     miniature_plain_config,
     miniature_schema,
     miniature_tokenizer,
-    plain_bert_config,
     relative_difference,
     require,
 )

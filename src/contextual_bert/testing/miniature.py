@@ -15,7 +15,7 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import BertProcessing
 from torch import Tensor
-from transformers import AutoConfig, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
 from contextual_bert.models import (
@@ -106,12 +106,6 @@ def drawn_anew(model: Model, *, seed: int = 0) -> Model:
 def miniature_processor() -> ContextualBertProcessor:
     """Knows ITEMS and ``miniature_schema``."""
     return ContextualBertProcessor.from_items(ITEMS, miniature_schema())
-
-
-def plain_bert_config(config: ContextualBertConfig) -> BertConfig:
-    """The config of the BERT that a model without a context is: what transformers' own classes are built from."""
-    known = BertConfig().to_dict().keys() - {"model_type"}
-    return BertConfig(**{key: value for key, value in config.to_dict().items() if key in known})
 
 
 def miniature_plain_config(model_type: str) -> PreTrainedConfig:

@@ -14,12 +14,12 @@ from transformers import BertForMaskedLM
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.models.plain_bert import plain_bert_config
 from contextual_bert.testing.miniature import (
     batch_rows,
     miniature_batch,
     miniature_config,
     miniature_model,
-    plain_bert_config,
     relative_difference,
     require,
 )

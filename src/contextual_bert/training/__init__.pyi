@@ -5,6 +5,7 @@ from .arguments import (
     checked_arguments,
     training_arguments,
 )
+from .contrastive_pairs import ContrastiveText
 from .devices import accelerator_name, chosen_device, chosen_dtype, emulation_lines, fast_dtype
 from .progress import (
     Bars,
@@ -46,6 +47,7 @@ __all__ = [
     "Classification",
     "ContextualBertTrainer",
     "ContextualTrainingArguments",
+    "ContrastiveText",
     "LabelTask",
     "MaskEpoch",
     "MaskedText",

@@ -20,19 +20,20 @@ SCORED_TOKENS = 2_000
 VocabSizeField = Annotated[
     int | None,
     Option(
-        "With --objective causal or --target, and no --checkpoint: tokens of the tokenizer that is trained on the "
-        "texts (default 8000). 257: each byte is one. With --objective bidirectional: words that are predicted.",
+        "With --objective causal or contrastive, or --target, and no --checkpoint: tokens of the tokenizer that is "
+        "trained on the texts (default 8000). 257: each byte is one. With --objective bidirectional: words that are "
+        "predicted.",
         TEXTS,
         minimum=257,
         has_default=False,
     ),
 ]
 ObjectiveField = Annotated[
-    Literal["masked", "causal", "next_sentence", "bidirectional"],
+    Literal["masked", "causal", "next_sentence", "bidirectional", "contrastive"],
     Option(
         "With --text and no --label: learn hidden words; each word from those before it, to write texts; hidden "
-        "words and which sentence follows, of texts with a sentence a line; or each word from those before it and from "
-        "those behind it, for --elmo (default masked).",
+        "words and which sentence follows, of texts with a sentence a line; each word from those before it and from "
+        "those behind it, for --elmo; or vectors that find the documents of --pair (default masked).",
         TEXTS,
         has_default=False,
         is_of_data=True,

@@ -70,9 +70,9 @@ class TextToText(TextTask):
         check_vocab_size(self.vocab_size, self.checkpoint)
 
     @property
-    def text_columns(self) -> tuple[str, ...]:
-        """Return the columns of texts and targets."""
-        return self.text, self.target
+    def alone(self) -> tuple[str, str]:
+        """Return the column of targets."""
+        return self.target, "target"
 
     @property
     def metrics(self) -> tuple[str, ...]:

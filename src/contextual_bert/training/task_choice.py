@@ -12,6 +12,7 @@ from contextual_bert.training.tasks import (
     BidirectionalText,
     CausalText,
     Classification,
+    ContrastiveText,
     MaskedText,
     NextSentence,
     QuestionAnswering,
@@ -24,6 +25,7 @@ OBJECTIVES: Mapping[str, type[AnyTextTask]] = {
     "causal": CausalText,
     "next_sentence": NextSentence,
     "bidirectional": BidirectionalText,
+    "contrastive": ContrastiveText,
 }
 
 
@@ -83,6 +85,12 @@ def task_on_texts(**given: Any) -> AnyTextTask:
         kind = Classification if given.get("label") is not None else OBJECTIVES[objective or "masked"]
     if objective is not None and kind not in OBJECTIVES.values():
         _refuse({"objective": objective}, given)
+    if kind is ContrastiveText and given.get("pair") is None:
+        raise ConfigurationError(
+            Message("is missing, and with {objective} texts find documents", objective=objective),
+            setting="pair",
+            fix="Name the column of the documents, one a text.",
+        )
     own = {each.name: each for each in fields(kind) if each.init}
     given |= {"objective": objective} if "objective" in own else {}
     known = {each.name: each for other in TEXT_TASKS for each in fields(other) if each.init}
@@ -151,7 +159,13 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             "needs a label to learn",
             setting="pair",
             value=foreign[name],
-            fix=fix,
+            fix=fix
+            if has_other
+            else Message(
+                "Name the column with {label}. For documents that vectors of the texts are to find, give {objective}.",
+                label=...,
+                objective="contrastive",
+            ),
         )
     if name == "elmo":
         raise ConfigurationError(
@@ -168,6 +182,7 @@ def _refuse(foreign: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         "objective": "is for the texts themselves",
         "target": "is for texts to be written",
         "vocab_size": "is for a tokenizer that is trained",
+        "temperature": "is for texts and documents",
     }
     if value == "next_sentence":  # which has hidden tokens, too
         what |= {"phrases": "is for whole texts", "truncation": "is for whole texts"}

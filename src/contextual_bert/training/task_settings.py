@@ -45,7 +45,9 @@ class TaskSettings:
         command: the command that asks a finished run.
         other_commands: further commands that ask one.
         asked: options of ``command`` that an example of it has.
-        imported: what Python code imports from ``contextual_bert`` to ask a finished run.
+        package: where ``imported`` is imported from.
+        imported: what Python code imports to ask a finished run.
+        deploys_baselines: whether a baseline without a BERT is kept, and asked as a run is.
     """
 
     noun: ClassVar[str]
@@ -58,7 +60,9 @@ class TaskSettings:
     command: ClassVar[str]
     other_commands: ClassVar[tuple[str, ...]] = ()
     asked: ClassVar[tuple[str, ...]] = ()
+    package: ClassVar[str] = "contextual_bert"
     imported: ClassVar[str]
+    deploys_baselines: ClassVar[bool] = True
 
     kind: str = field(init=False)
 

@@ -14,6 +14,7 @@ from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.models.truncation import SEGMENT_FIELDS, Truncation
 from contextual_bert.options import MAIN, TEXTS, Option
 from contextual_bert.training.class_weights import read_class_weights
+from contextual_bert.training.contrastive_pairs import ContrastiveText
 from contextual_bert.training.label_order import checked_order
 from contextual_bert.training.language_modelling import BidirectionalText, CausalText, MaskedText, NextSentence
 from contextual_bert.training.set_completion import SetCompletion
@@ -22,7 +23,7 @@ from contextual_bert.training.task_settings import (
     TaskSettings,
     pipeline_code,
 )
-from contextual_bert.training.text_task import TextTask, TruncationField
+from contextual_bert.training.text_task import PAIR_OPTION, TextTask, TruncationField
 
 LabelStart = Literal["shares", "random"]
 LONGEST_DOCUMENT = 4_096  # tokens, as much as the encoders for long documents of the literature read
@@ -152,9 +153,7 @@ class Classification(LabelTask):
     answer: ClassVar[None] = None
     answer_start: ClassVar[None] = None
     target: ClassVar[None] = None
-    pair: Annotated[
-        str | None, Option("With --text: column of second texts.", TEXTS, metavar="COLUMN", is_of_data=True)
-    ] = None
+    pair: Annotated[str | None, PAIR_OPTION] = None
     is_ordinal: Annotated[
         bool,
         Option(
@@ -481,6 +480,7 @@ AnyTextTask = (
     | CausalText
     | BidirectionalText
     | TextToText
+    | ContrastiveText
 )
 TEXT_TASKS: tuple[type[AnyTextTask], ...] = (
     Classification,
@@ -491,6 +491,7 @@ TEXT_TASKS: tuple[type[AnyTextTask], ...] = (
     CausalText,
     BidirectionalText,
     TextToText,
+    ContrastiveText,
 )
 # Kind -> its class, as recipe.json names it. ``register_task`` of contextual_bert.runs adds one.
 TASK_SETTINGS: dict[str, type[TaskSettings]] = {
@@ -505,4 +506,5 @@ TASK_SETTINGS: dict[str, type[TaskSettings]] = {
     "causal_text": CausalText,
     "bidirectional_text": BidirectionalText,
     "text_to_text": TextToText,
+    "contrastive_text": ContrastiveText,
 }

@@ -46,7 +46,7 @@ class TextTask(TaskSettings):
         Option(
             "With --text: folder of a checkpoint (BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA, ModernBERT; "
             "GPT-2 with --objective causal), its name on the Hub, or a run on texts to go on from. Baselines such as "
-            "tfidf, ngrams and popularity go without, and --objective causal may.",
+            "tfidf, ngrams and popularity go without, and --objective causal and contrastive may.",
             MAIN,
             metavar="BERT",
             names="checkpoint",
@@ -116,6 +116,11 @@ class TextTask(TaskSettings):
         return None
 
     @property
+    def alone(self) -> tuple[str, str] | None:
+        """The column of second texts that are encoded by themselves, and what one is called; None without such."""
+        return None
+
+    @property
     def reads_pairs(self) -> bool:
         """Return True where two texts are read as one, the second in segment 1."""
         return self.second is not None
@@ -133,7 +138,8 @@ class TextTask(TaskSettings):
     @property
     def text_columns(self) -> tuple[str, ...]:
         """Return the columns of texts. Answers are read whatever they look like, and keep their type."""
-        return tuple(name for name in (self.text, self.second) if name is not None)
+        beside = self.alone[0] if self.alone is not None else None
+        return tuple(name for name in (self.text, self.second, beside) if name is not None)
 
     @property
     def complete_columns(self) -> tuple[str, ...]:
@@ -203,6 +209,12 @@ class TextTask(TaskSettings):
             )
 
 
+PAIR_OPTION = Option(
+    "With --text: column of second texts; with --objective contrastive, of the documents that belong to the texts.",
+    TEXTS,
+    metavar="COLUMN",
+    is_of_data=True,
+)
 # Fields of tasks on texts that name columns. A class without one of them says so.
 COLUMN_FIELDS = ("text", "label", "pair", "question", "answer", "answer_start", "phrases", "target")
 TruncationField = Annotated[

@@ -16,7 +16,7 @@ import typer.main
 
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import write_manifest
-from contextual_bert.training import Classification, MaskedText, Recipe, SetCompletion
+from contextual_bert.training import Classification, ContrastiveText, MaskedText, Recipe, SetCompletion
 from contextual_bert.training.tasks import TaskSettings
 from contextual_bert_cli.main import app
 
@@ -43,6 +43,7 @@ BASES: Mapping[str, str] = {
     "complete": "runs/sets --set a",
     "serve": "runs/sets",
     "predict": "runs/texts --text a",
+    "embed": "runs/vectors --text a",
     "sample": "runs/words",
     "generate": "runs/writing",
     "inspect-model": "runs/sets --set a",
@@ -78,6 +79,8 @@ OF_COMMAND: Mapping[str, str] = {
     **{
         f"predict {each}": "runs/texts --data texts.csv --output new.csv" for each in ("--text-column", "--pair-column")
     },
+    "embed --data": "runs/vectors --output new.parquet",
+    "embed --text-column": "runs/vectors --data texts.csv --output new.parquet",
     "predict --question-column": "runs/texts --data texts.csv --output new.csv",
     **{
         f"{name} {each}": "runs/sets --data sets.csv"
@@ -192,6 +195,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "world").mkdir()
     finished(folder / "runs" / "sets", SetCompletion(items="items"))
     finished(folder / "runs" / "texts", Classification(text="text", label="label", checkpoint="bert"))
+    finished(folder / "runs" / "vectors", ContrastiveText(text="text", pair="label"))
     finished(folder / "runs" / "words", MaskedText(text="text", checkpoint="bert"))
     return folder
 

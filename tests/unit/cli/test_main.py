@@ -33,6 +33,7 @@ COMMANDS = (
     "compare",
     "tune",
     "predict",
+    "embed",
     "sample",
     "generate",
     "inspect-model",

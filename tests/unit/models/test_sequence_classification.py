@@ -10,9 +10,10 @@ from transformers import BertForSequenceClassification
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.models.label_heads import OrdinalClassifier
+from contextual_bert.models.plain_bert import plain_bert_config
 from contextual_bert.models.sequence_classification import mean_of_text
 from contextual_bert.testing import miniature_batch, miniature_config
-from contextual_bert.testing.miniature import drawn_anew, plain_bert_config
+from contextual_bert.testing.miniature import drawn_anew
 
 TEXT = {"has_position_embeddings": True, "type_vocab_size": 2}
 

@@ -8,8 +8,9 @@ from torch.nn import functional
 from transformers import BertForQuestionAnswering, BertForTokenClassification
 
 from contextual_bert.models import ContextualBertForQuestionAnswering, ContextualBertForTokenClassification
+from contextual_bert.models.plain_bert import plain_bert_config
 from contextual_bert.testing import miniature_batch, miniature_config
-from contextual_bert.testing.miniature import drawn_anew, plain_bert_config
+from contextual_bert.testing.miniature import drawn_anew
 
 TEXT = {"has_position_embeddings": True, "type_vocab_size": 2}
 TAGS = torch.tensor([[0, 3, -100, 1, 2], [1, 1, 1, -100, -100], [2, 0, 0, 0, -100], [-100, 1, 2, 3, 0]])

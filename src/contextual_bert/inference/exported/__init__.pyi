@@ -3,6 +3,7 @@ from .onnx_model import Completions
 from .onnx_pipeline import OnnxCompletionPipeline
 from .onnx_text_pipeline import OnnxQuestionAnsweringPipeline, OnnxTextPipeline
 from .record import OnnxExport, OnnxTextExport
+from .sentence_transformers_folder import write_sentence_transformers
 
 __all__ = [
     "Completions",
@@ -12,4 +13,5 @@ __all__ = [
     "OnnxTextExport",
     "OnnxTextPipeline",
     "export_onnx",
+    "write_sentence_transformers",
 ]

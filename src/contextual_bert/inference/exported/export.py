@@ -59,6 +59,14 @@ REFUSED_KINDS: Mapping[str | None, str] = {
     "causal_text": "it writes token by token, and a graph computes a text in one pass",
     "bidirectional_text": "it predicts words by recurrent layers, which are not written as a graph",
     "text_to_text": "its decoder writes token by token, and a graph computes a text in one pass",
+    "contrastive_text": "it makes vectors, and exports of texts give labels, tags and answers",
+}
+# What there is in place of a graph, where there is something.
+INSTEAD: Mapping[str | None, Message] = {
+    "contrastive_text": Message(
+        "Embed with the run itself. Without a context, write it for sentence-transformers: {output_format}.",
+        output_format="sentence-transformers",
+    ),
 }
 
 
@@ -170,7 +178,9 @@ def exportable(run: str | Path) -> Exportable:
     kind = learned_kind(run)
     if kind in REFUSED_KINDS:
         raise ConfigurationError(
-            f"cannot be exported: {REFUSED_KINDS[kind]}", fix="Use the run itself.", place=PathPlace(run)
+            f"cannot be exported: {REFUSED_KINDS[kind]}",
+            fix=INSTEAD.get(kind, "Use the run itself."),
+            place=PathPlace(run),
         )
     if kind == "question_answering":
         return QuestionAnsweringPipeline.from_pretrained(run, device="cpu")

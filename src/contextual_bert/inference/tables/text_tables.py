@@ -1,4 +1,4 @@
-"""Tables of texts in; the same tables with labels, answers or other texts beside them out: a file, or a folder of them.
+"""Tables of texts in; the same with labels, answers, other texts or vectors beside them out: a file, or several.
 
 Commands use it without torch, for exports.
 """
@@ -48,8 +48,13 @@ COUNTS = b"what was read"  # key of a file's metadata
 # What a file's metadata says of its texts or questions, as the report calls it. Files add up, but for the last one.
 OF_TEXTS = ("num_cut", "num_unread_words", "num_empty", "max_length")
 OF_QUESTIONS = ("num_windows",)
-ASKING, WRITING = "question_answering", "text_to_text"
-_METHODS = {ASKING: "answer_table", WRITING: "write_table", **dict.fromkeys(FILLING, "fill_table")}  # else labels
+ASKING, WRITING, EMBEDDING = "question_answering", "text_to_text", "contrastive_text"
+_METHODS = {  # else labels
+    ASKING: "answer_table",
+    WRITING: "write_table",
+    EMBEDDING: "embed_table",
+    **dict.fromkeys(FILLING, "fill_table"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,7 @@ class PredictionSettings:
         truncation: what is kept of longer texts; None: as in training.
         coverage: how often prediction sets hold the true label, of a run that was calibrated; None: there are no sets.
         top_k: words for each [MASK], of a run on hidden words; None: five.
+        is_document: of a run of vectors, whether the texts are documents, which are read without a context.
         batch_size: texts, or windows of them, a forward pass.
         reading: how the file of the table is read.
 
@@ -78,6 +84,7 @@ class PredictionSettings:
     truncation: Truncation | None = None
     coverage: float | None = None
     top_k: int | None = None
+    is_document: bool = False
     batch_size: int = 64
     reading: ReadSettings = field(default_factory=ReadSettings)
 
@@ -95,7 +102,7 @@ class PredictedTable(NamedTuple):
 
 
 class TablePredictor(TableWorker):
-    """Rows of a table in, the same rows with labels, answers or other texts beside them out.
+    """Rows of a table in, the same rows with labels, answers, other texts or vectors beside them out.
 
     Args:
         pipeline: of the run, or of its export.
@@ -114,9 +121,11 @@ class TablePredictor(TableWorker):
         self.pipeline, self.directory = pipeline, Path(directory)
         learned, self.kind = trained_texts(directory), learned_kind(directory)
         columns: dict[str, str | None] = {"text": settings.text or learned.text or "text"}
+        if settings.is_document:
+            columns = {"text": settings.text or learned.pair or "text"}
         if self.kind == ASKING:
             columns["question"] = settings.question or learned.question or "question"
-        elif self.kind not in (WRITING, *FILLING):
+        elif self.kind not in (WRITING, EMBEDDING, *FILLING):
             columns["pair"] = settings.pair or learned.pair
         self.columns = columns
         self.settings = replace(settings, **columns)
@@ -169,7 +178,10 @@ class TablePredictor(TableWorker):
             DataError, SchemaError, UnknownNameError: a column that is missing or faulty, with its row in the file.
         """
         rows, table = table.column(NUMBERS).to_numpy(), table.drop_columns([NUMBERS])
-        pipeline, how = self.pipeline, {"batch_size": self.settings.batch_size, "progress": progress}
+        pipeline = self.pipeline
+        how: dict[str, Any] = {"batch_size": self.settings.batch_size, "progress": progress}
+        if self.kind == EMBEDDING:
+            how["is_document"] = self.settings.is_document
         with in_rows_of(rows):
             found = getattr(pipeline, _METHODS.get(str(self.kind), "label_table"))(table, **self.columns, **how)
         names = [name for name in table.column_names if not name.startswith(SPELT)]
@@ -244,7 +256,7 @@ class TextShardPlan(ShardPlan):
             for name in predictor.columns.values():
                 if name is not None:
                     checked_column(table, name, complete=True)
-            _, context, absent = with_context(table, pipeline)
+            _, context, absent = (table, None, []) if predictor.settings.is_document else with_context(table, pipeline)
             about = about_context(context, pipeline.model)
         about["remarks"] = (*absent, *about.get("remarks", ()))
         if predictor.kind == ASKING:

@@ -1,6 +1,7 @@
 from .answer_scoring import score_answers
 from .base_question_answering import AnsweredTable
 from .base_text_pipeline import LabelledTexts
+from .embedding_pipeline import EmbeddedTable, EmbeddingPipeline
 from .encode_phrases import encode_phrases
 from .encode_questions import EncodedQuestions, encode_questions
 from .encode_texts import EncodedTexts, encode_texts
@@ -8,7 +9,7 @@ from .label_scoring import score_labels
 from .mask_filling import FillMaskPipeline
 from .question_answering import QuestionAnsweringPipeline
 from .sentence_encoder import SentenceEncoder
-from .text_answers import TextAnswer, TextSpan
+from .text_answers import TextAnswer, TextSpan, TextVector
 from .text_generation import TextGeneration, generate_texts
 from .text_pipeline import TextPipeline
 from .text_reports import QuestionReport, TextReport
@@ -18,6 +19,8 @@ from .token_scoring import score_tokens
 
 __all__ = [
     "AnsweredTable",
+    "EmbeddedTable",
+    "EmbeddingPipeline",
     "EncodedQuestions",
     "EncodedTexts",
     "FillMaskPipeline",
@@ -32,6 +35,7 @@ __all__ = [
     "TextSampling",
     "TextSpan",
     "TextToTextPipeline",
+    "TextVector",
     "encode_phrases",
     "encode_questions",
     "encode_texts",

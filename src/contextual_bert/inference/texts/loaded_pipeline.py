@@ -1,4 +1,4 @@
-"""Which pipeline asks the model of a folder about texts: of a run or an export, of labels, answers, texts or words.
+"""Which pipeline asks the model of a folder about texts: of a run or an export, by what the model gives.
 
 Each is imported where it is the one: exports are asked without torch.
 """
@@ -15,7 +15,7 @@ from contextual_bert.models.truncation import Truncation
 def text_pipeline_of(
     directory: Path, *, kind: str | None, device: Any = None, truncation: Truncation | None = None
 ) -> Any:
-    """Return the pipeline of a text model that labels, answers, writes or fills [MASK], or of its export.
+    """Return the pipeline of a text model that labels, answers, writes, fills [MASK] or embeds, or of its export.
 
     Args:
         directory: of the model or export.
@@ -35,6 +35,8 @@ def text_pipeline_of(
         return inference.TextToTextPipeline.from_pretrained(directory, device=device)
     if kind in FILLING and not is_export:
         return inference.FillMaskPipeline.from_pretrained(directory, device=device)
+    if kind == "contrastive_text" and not is_export:
+        return inference.EmbeddingPipeline.from_pretrained(directory, device=device)
     labelling: Any = inference.OnnxTextPipeline if is_export else inference.TextPipeline
     return labelling.from_pretrained(directory, device=device, truncation=truncation)
 

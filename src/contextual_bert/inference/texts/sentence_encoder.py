@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
-from contextual_bert.inference.scoring import check_finite, to_device
+from contextual_bert.inference.texts.document_scoring import embed_texts
 from contextual_bert.inference.texts.encode_texts import encode_texts
-from contextual_bert.models import ContextualBertModel, ContextualBertProcessor
+from contextual_bert.models import ContextualBertForSentenceEmbedding, ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import check_direction, found_config, sentence_pooling_of
-from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.models.truncation import Truncation
 
 _BATCH_SIZE = 64
@@ -56,15 +54,16 @@ class SentenceEncoder:
         device: torch.device | None = None,
     ) -> None:
         check_direction(found_config(checkpoint, {}), checkpoint, is_causal=False)
-        model: Any = ContextualBertModel.from_checkpoint(checkpoint, conditioning="none")
+        self.pooling = pooling or sentence_pooling_of(checkpoint)
+        model: Any = ContextualBertForSentenceEmbedding.from_checkpoint(
+            checkpoint, conditioning="none", classifier_pooling=self.pooling
+        )
         self.device = device or torch.device("cpu")
         self.model = model.eval().to(self.device)
         self.processor = ContextualBertProcessor.from_checkpoint(checkpoint)
-        self.pooling = pooling or sentence_pooling_of(checkpoint)
         self.max_length = max_length
         self.truncation: Truncation | None = truncation
 
-    @torch.no_grad()
     def read(self, texts: Sequence[str], *, progress: Callable[[int, int], None] | None = None) -> NDArray[np.float32]:
         """Return a vector of length 1 of each text: (rows, hidden).
 
@@ -82,17 +81,4 @@ class SentenceEncoder:
             max_length=self.max_length,
             truncation=self.truncation,
         ).dataset
-        found = np.empty((len(texts), self.model.config.hidden_size), dtype=np.float32)
-        order = dataset.by_length()  # texts of one length beside each other, so that none is padded much
-        for start in range(0, len(order), _BATCH_SIZE):
-            chosen = order[start : start + _BATCH_SIZE]
-            inputs = to_device(dataset.__getitems__(chosen).inputs(), self.device)
-            hidden = self.model(**inputs).last_hidden_state
-            vectors = functional.normalize(
-                vector_of_text(hidden, inputs["attention_mask"], pooling=self.pooling), dim=-1
-            )
-            check_finite(vectors, self.model)
-            found[chosen.numpy()] = vectors.cpu().numpy()
-            if progress is not None:
-                progress(start + len(chosen), len(order))
-        return found
+        return embed_texts(self.model, dataset, batch_size=_BATCH_SIZE, progress=progress)

@@ -102,3 +102,15 @@ class TextFilled(TypedDict):
     slots: list[TextBlank]
     unknown_context: dict[str, list[str]]
     notes: list[str]
+
+
+class TextVector(TypedDict):
+    """Vector of a text under a context.
+
+    ``vector``: numbers, of length 1 together; ``unknown_context``: values that the model never saw; ``notes``: what the
+    reader should know.
+    """
+
+    vector: list[float]
+    unknown_context: dict[str, list[str]]
+    notes: list[str]

@@ -35,7 +35,7 @@ class TextQueryForm:
 
     Args:
         gives: the answer to a query: one label, several labels, a number, a tag a word, a piece of the text that
-            answers a question, another text, or words for each [MASK].
+            answers a question, another text, words for each [MASK], or a vector.
         pair: whether a text has a second one.
 
     Example:
@@ -45,7 +45,7 @@ class TextQueryForm:
         'Give {"text": ["word", ...], "context": {...}}, or a list of such queries.'
     """
 
-    gives: TextGives
+    gives: TextGives | Literal["vector"]  # vectors are not served
     pair: PairUse = "none"
 
     @property
@@ -72,7 +72,7 @@ class TextQueryForm:
     @property
     def keys(self) -> tuple[str, ...]:
         """All keys of a query."""
-        guided = () if self.gives in ("answer", "text") else (GUIDANCE,)
+        guided = () if self.gives in ("answer", "text", "vector") else (GUIDANCE,)
         return (*self.texts, "context", *guided)
 
     @property

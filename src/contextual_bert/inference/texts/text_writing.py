@@ -5,30 +5,23 @@ It knows no training.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from contextual_bert.context import EncodedContext
 from contextual_bert.data import SequenceDataset
-from contextual_bert.errors import ConfigurationError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.context_notes import ContextNotes, about_context
 from contextual_bert.inference.queries import (
-    UNUSED_CONTEXT,
     check_count,
     encode_contexts,
     in_queries,
 )
-from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.asked_tables import table_to_answer, with_context
-from contextual_bert.inference.texts.encode_texts import EncodedTexts, encode_texts
+from contextual_bert.inference.texts.encoded_text_pipeline import EncodedTextPipeline
 from contextual_bert.inference.texts.text_answers import TextWritten
-from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.inference.texts.text_queries import (
     TextQuery,
     TextQueryForm,
@@ -38,10 +31,8 @@ from contextual_bert.inference.texts.text_queries import (
 from contextual_bert.inference.texts.text_reports import TextReport
 from contextual_bert.inference.texts.text_rows import rows_of_like_length
 from contextual_bert.models import (
-    ContextFeatureExtractor,
     ContextualBertForSeq2SeqLM,
     ContextualBertProcessor,
-    check_processor,
 )
 
 # What write_table adds.
@@ -55,7 +46,7 @@ class WrittenTable(NamedTuple):
     report: TextReport
 
 
-class TextToTextPipeline:
+class TextToTextPipeline(EncodedTextPipeline):
     """Writes a text for each text, for the person who asks.
 
     Args:
@@ -86,7 +77,8 @@ class TextToTextPipeline:
     """
 
     form = TextQueryForm("text")
-    labels: tuple[str, ...] = ()
+    model_class = ContextualBertForSeq2SeqLM
+    cannot = "writes no text from another"
 
     def __init__(
         self,
@@ -97,37 +89,13 @@ class TextToTextPipeline:
         num_beams: int = 1,
         max_new_tokens: int | None = None,
     ) -> None:
-        bare = bare_model(model)
-        if not isinstance(bare, ContextualBertForSeq2SeqLM):
-            raise ConfigurationError(
-                f"{type(bare).__name__} writes no text from another",
-                fix=f"Give a {ContextualBertForSeq2SeqLM.__name__}.",
-            )
-        if not processor.is_for_text:
-            raise ConfigurationError("This processor is for sets of items", fix="Give that of the text model.")
+        super().__init__(model, processor, device=device)
         check_count("num_beams", num_beams)
         if max_new_tokens is not None:
             check_count("max_new_tokens", max_new_tokens)
-        if model.config.reads_context:
-            check_processor(model.config, processor)
-        place: Any = device if device is not None else model.device
-        self.model: Any = model.to(place).eval()
-        self.processor, self.num_beams = processor, num_beams
+        self.num_beams = num_beams
         positions = int(model.config.max_position_embeddings)
         self.max_new_tokens = positions if max_new_tokens is None else min(max_new_tokens, positions)
-        self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
-
-    @classmethod
-    def from_pretrained(
-        cls, directory: str | Path, *, device: str | torch.device | None = None, num_beams: int = 1
-    ) -> Self:
-        """The pipeline of a folder that model and processor were saved in.
-
-        Raises:
-            RunDirectoryError: no such folder, files missing or damaged, or a model that writes no text from another.
-        """
-        model, processor = load_text_model(directory, ContextualBertForSeq2SeqLM)
-        return cls(model, processor, device=device, num_beams=num_beams)
 
     def __call__(
         self,
@@ -145,15 +113,6 @@ class TextToTextPipeline:
             DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
         """
         return one_or_many(queries, self._answers, form=self.form, batch_size=batch_size)
-
-    def notes(self) -> list[str]:
-        """Return sentences on what was loaded: of a run there are none."""
-        return []
-
-    @property
-    def max_length(self) -> int:
-        """Tokens of a text that are read."""
-        return num_readable(self.model.config, self.processor.tokenizer)
 
     @property
     def columns(self) -> pa.Schema:
@@ -186,7 +145,7 @@ class TextToTextPipeline:
         check_count("batch_size", batch_size)
         table = table_to_answer(table, self, texts=(text,))
         source, context, absent = with_context(table, self)
-        encoded = self._encoded(source, context, text=text)
+        encoded = self.encoded(source, context, text=text)
         texts, _ = self._written(encoded.dataset, batch_size=batch_size, progress=progress)
         table = table.append_column(COLUMNS.field(0), pa.array(texts, pa.string()))
         return WrittenTable(table, replace(encoded.report, remarks=(*absent, *encoded.report.remarks)))
@@ -195,29 +154,18 @@ class TextToTextPipeline:
     def _answers(self, queries: Sequence[TextQuery], *, batch_size: int) -> list[TextWritten]:
         requests = [read_text_request(query, row=row, form=self.form) for row, query in enumerate(queries)]
         context = encode_contexts(requests, self.processor)
-        encoded = self._encoded(pa.table({"text": [request.text for request in requests]}), context, text="text")
+        encoded = self.encoded(pa.table({"text": [request.text for request in requests]}), context, text="text")
         texts, is_whole = self._written(encoded.dataset, batch_size=batch_size)
-        notes, reads_context = ContextNotes(context, self.processor.schema, self.model), self.model.config.reads_context
-        cut = [f"Cut to {encoded.report.max_length:,} tokens."]
+        notes = self.query_notes([request.context for request in requests], context, encoded)
         return [
             TextWritten(
                 written=texts[row],
                 is_whole=is_whole[row],
                 unknown_context=self.processor.unknown_values(request.context),
-                notes=[
-                    *(notes.of(row) if reads_context else [UNUSED_CONTEXT] * bool(request.context)),
-                    *cut * bool(encoded.is_cut[row]),
-                ],
+                notes=notes[row],
             )
             for row, request in enumerate(requests)
         ]
-
-    def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str) -> EncodedTexts:
-        """The texts of a table, each with the context of its row."""
-        encoded = encode_texts(table, self._tokens, text=text, max_length=self.max_length)
-        tensors = context.tensors if context is not None and self.model.config.reads_context else {}
-        report = replace(encoded.report, **about_context(context, self.model))
-        return replace(encoded, dataset=encoded.dataset.with_context(tensors), report=report)
 
     @torch.no_grad()
     def _written(

@@ -15,6 +15,7 @@ from contextual_bert.runs.tasks.base import Task
 from contextual_bert.runs.tasks.bidirectional_text import BidirectionalTextTask
 from contextual_bert.runs.tasks.causal_text import CausalTextTask
 from contextual_bert.runs.tasks.classification import ClassificationTask
+from contextual_bert.runs.tasks.contrastive_text import ContrastiveTextTask
 from contextual_bert.runs.tasks.masked_text import MaskedTextTask
 from contextual_bert.runs.tasks.multi_label import MultiLabelTask
 from contextual_bert.runs.tasks.next_sentence import NextSentenceTask
@@ -42,6 +43,7 @@ TASKS: dict[str, type[Task]] = {
     "causal_text": CausalTextTask,
     "bidirectional_text": BidirectionalTextTask,
     "text_to_text": TextToTextTask,
+    "contrastive_text": ContrastiveTextTask,
 }
 
 
