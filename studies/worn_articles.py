@@ -4,10 +4,10 @@ A text asks for a kind of article and an occasion ("coat for work"), a document 
 what the customer wears in an outfit of the world: 72 texts, a thousand documents, customers of the test in no other
 part. Rows: vectors without a context, under it, and under the contexts of others; a BERT that reads the context as
 words before the text; words that are shared; counted documents, for anybody and by the context. All weights are new.
-Who wears what is a rule of a drawn world: the figures say what can be learned, and nothing of real searches. The
-report is written to studies/results/worn-articles; what it says: docs/guides/sentence-vectors.md.
+Who wears what is a rule of a drawn world: the figures say what can be learned, and nothing of real searches. Results:
+studies/results/worn-articles; what they say: docs/guides/sentence-vectors.md.
 
-    python -m studies.worn_articles              # a quarter of an hour on one core
+    python -m studies.worn_articles              # half an hour on one core, most of it the context as words
     python -m studies.worn_articles --epochs 2   # a look at it
 
 Paper: not there. The loss: van den Oord et al. (2018); the pooling: Reimers and Gurevych (2019).
