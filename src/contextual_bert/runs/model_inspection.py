@@ -193,9 +193,9 @@ def inspect_model(
     model = checked_layers(model, run)
     if task.inspected is None:
         raise ConfigurationError(
-            f"is a run on {recipe.task.noun}, whose class says not how a query is read",
+            f"is a run on {recipe.task.noun}, and one query to such a run predicts nothing that could be looked into",
             place=PathPlace(run.directory),
-            fix="Give that class the attribute inspected.",
+            fix="Look into a run that predicts; a task of your own says by its attribute inspected how it is asked.",
         )
     if not model.config.blocks.has_attention and model.config.decoder_type in (None, "gru"):
         raise ConfigurationError(
