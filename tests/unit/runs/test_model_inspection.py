@@ -217,7 +217,7 @@ def test_what_cannot_be_inspected_is_refused_by_name(
         inspected(finished["bag"])
     assert refused.value.location == (str(finished["bag"]),)
     monkeypatch.setattr(ClassificationTask, "inspected", None)
-    with pytest.raises(ConfigurationError, match="a run on labels of texts, and one query to such a run predicts nothing"):
+    with pytest.raises(ConfigurationError, match="one query to such a run predicts nothing"):
         inspected(finished["labels"])
 
 
