@@ -212,7 +212,7 @@ def test_documents_of_another_type_and_missing_ones_are_named(tmp_path: Path) ->
 def test_a_part_with_one_document_is_refused(tmp_path: Path) -> None:
     path = table_of(tmp_path, changes=dict.fromkeys(range(300), "word1 oslo"))
     ready = prepare(recipe(path, conditioning="none"))
-    with pytest.raises(DataError, match=r"all 2\d\d texts of the train part have the same document") as error:
+    with pytest.raises(DataError, match=r"the train part has one document for 2\d\d texts") as error:
         ready.check(ready.recipe)
     assert error.value.column == "document"
 

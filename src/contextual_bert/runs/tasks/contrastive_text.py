@@ -76,8 +76,7 @@ class ContrastiveTextTask(PairedTextTask):
             number = len(ranked_documents(dataset))
             if number < _FEWEST:
                 raise DataError(
-                    f"all {counted(len(dataset), 'text')} of the {part} part have the same document, and there is "
-                    "nothing to tell it from",
+                    f"the {part} part has one document for {counted(len(dataset), 'text')}, and no other",
                     file=self.recipe.data,
                     column=self._task.pair,
                     fix="Split the table so that each part has two documents or more.",
