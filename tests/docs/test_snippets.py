@@ -71,6 +71,18 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "docs/guides/sentence-vectors.md",
         "contextual-bert compare ",
     ): "five more runs: tests/unit/runs/test_contrastive_text.py",
+    **{
+        (
+            "docs/guides/privacy.md",
+            start,
+        ): "ten minutes, and the environment: tests/unit/training/test_private_trainer.py"
+        for start in (
+            "pip install ",
+            "contextual-bert train outfits.parquet --items items --customer customer_id --dp-epsilon",
+            "contextual-bert world ",
+            "contextual-bert train world/",
+        )
+    },
     ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     ("docs/guides/serve.md", "docker "): "needs a docker daemon: tests/docs/test_front_door.py reads the Dockerfile",
     ("docs/guides/serve.md", "curl "): "asks a server that runs: tests/unit/server asks the same paths",

@@ -8,7 +8,7 @@ Papers: Contextual BERT, columns of Table 1; MA-BERT, Tables 2 to 4. Rules: docs
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,11 @@ from contextual_bert.evaluation.metrics import (
 from contextual_bert.evaluation.multi_label_predictions import MultiLabelPredictions
 from contextual_bert.evaluation.new_items import NewItemCalibration
 from contextual_bert.evaluation.number_predictions import NumberPredictions
+from contextual_bert.evaluation.privacy_spent import PrivacySpent
 from contextual_bert.evaluation.scores import Scores, recall_curve
 from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_by_value, worst_segment
 from contextual_bert.evaluation.sentence_predictions import SentencePredictions
-from contextual_bert.evaluation.serialization import JsonText
+from contextual_bert.evaluation.serialization import CAN_LACK, JsonText
 from contextual_bert.evaluation.set_predictions import SetPredictions
 from contextual_bert.evaluation.tables import (
     Provenance,
@@ -154,6 +155,7 @@ class Report(JsonText):
         classes: the labels, or types of entities, one at a time; empty for what is no label.
         left_out: sentences on what was not measured.
         new_items: how often items that training never saw are expected and asked for; None where there is none.
+        privacy: what DP-SGD guarantees of the weights; None where they were trained without.
 
     Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
 
@@ -185,6 +187,7 @@ class Report(JsonText):
     classes: tuple[ClassScore, ...] = ()
     left_out: tuple[str, ...] = ()
     new_items: NewItemCalibration | None = None
+    privacy: PrivacySpent | None = field(default=None, metadata={CAN_LACK: True})
 
     @property
     def main(self) -> str:
@@ -239,6 +242,8 @@ class Report(JsonText):
             notes.append(self.learned.note())
         if self.membership is not None:
             notes.append(self.membership.note())
+        if self.privacy is not None:
+            notes.append(self.privacy.note())
         return [*notes, self.provenance.line()]
 
     def segment_note(self) -> str:

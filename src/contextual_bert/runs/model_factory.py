@@ -57,6 +57,7 @@ from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training import ContextualTrainingArguments, checked_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
+from contextual_bert.training.private_settings import is_private
 from contextual_bert.training.progress import counting
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.setting_checks import DEFAULT_MODEL
@@ -193,7 +194,8 @@ def build_model(recipe: Recipe, ready: PreparedData, *, is_quiet: bool = False) 
     if recipe.task.run_to_start_from is not None:
         return started_from(recipe, ready)
     model = new_model(recipe, ready)
-    if recipe.item_vectors != "random" and not isinstance(model, _COUNTED):
+    reads_counts = recipe.item_vectors != "random" and not is_private(recipe.training)
+    if reads_counts and not isinstance(model, _COUNTED):
         start_with_cooccurrence(model, recipe, ready, is_quiet=is_quiet)
         start_with_features(model)
     return model

@@ -4,6 +4,7 @@ An interrupted run goes on at its last checkpoint. docs/protocol.md.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -16,6 +17,7 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Cost, Report, Scores
+from contextual_bert.evaluation.privacy_spent import PrivacySpent
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.frames import Frame
 from contextual_bert.manifest import write_manifest
@@ -57,6 +59,7 @@ from contextual_bert.runs.trackers import guard_trackers
 from contextual_bert.runs.trial_models import check_model_fields
 from contextual_bert.training import Bars, ContextualTrainingArguments, TrainingProgress, counting, progress_bars
 from contextual_bert.training.arguments import refusals_in_words
+from contextual_bert.training.private_trainer import PrivateTrainer
 from contextual_bert.training.recipe import Recipe
 
 
@@ -130,6 +133,21 @@ class HasCallbacks(Protocol):
 def callbacks_of(bars: Bars | None) -> Sequence[TrainerCallback]:
     """Return the callbacks that bars bring, none of most."""
     return bars.callbacks if isinstance(bars, HasCallbacks) else ()
+
+
+def privacy_spent(trainer: Trainer | None, checkpoint: Path | None) -> PrivacySpent | None:
+    """Return the privacy that a training has spent, None of one without DP-SGD.
+
+    Args:
+        trainer: that has trained, or went on after the last step of a checkpoint.
+        checkpoint: what it went on from; None: it began anew.
+    """
+    if not isinstance(trainer, PrivateTrainer):
+        return None
+    done = trainer_state(checkpoint) if checkpoint is not None and is_trained(checkpoint) else {}
+    if done:
+        trainer.state.max_steps = int(done["max_steps"])
+    return trainer.spent(int(done.get("global_step", trainer.state.global_step)))
 
 
 def lose_mixed_precision(model: nn.Module) -> None:
@@ -241,6 +259,7 @@ def _run(
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
     if trainer is not None:
         history = train(trainer, checkpoint, bars=bars)
+    spent = privacy_spent(trainer, checkpoint)
     model = ready.finished(recipe, model)
     cost = Cost(ready.count(model), clock.seconds, memory.bytes())
     model.eval()
@@ -295,6 +314,7 @@ def _run(
                 is_shared=arguments.world_size > 1,
                 progress=progress,
             )
+    reports = {part: replace(report, privacy=spent) for part, report in reports.items()}
     with counting("permuting the fields of the context", is_quiet=is_quiet) as progress:
         importances = field_importances(
             recipe,

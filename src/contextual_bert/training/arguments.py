@@ -47,7 +47,7 @@ _AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 @dataclass
 class ContextualTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` for masked items: only the defaults differ, and nine settings are new.
+    """``TrainingArguments`` for masked items: only the defaults differ, and eleven settings are new.
 
     Args:
         masks_per_set: items masked in each set and step; smaller sets are masked whole.
@@ -66,6 +66,8 @@ class ContextualTrainingArguments(TrainingArguments):
             learns what to say of somebody of whom nothing is known.
         field_dropout: how often each single field is left out, so that one model is valid for any subset of the fields,
             and for values that training does not have: it is missing, or, every other time, an unknown value.
+        dp_epsilon: trains with DP-SGD, whose steps spend this epsilon, see ``private_trainer``; None: without.
+        dp_delta: at which epsilon holds; None: 1e-5.
 
     Raises:
         ConfigurationError: ``masks_per_set`` below one; ``one_mask_epochs`` that change nothing or cannot be counted; a
@@ -114,6 +116,8 @@ class ContextualTrainingArguments(TrainingArguments):
         default=0.0,
         metadata={"help": "How often each single field of a training example's context is missing or unknown."},
     )
+    dp_epsilon: float | None = field(default=None, metadata={"help": "Train with DP-SGD that spends this epsilon."})
+    dp_delta: float | None = field(default=None, metadata={"help": "At which the epsilon of DP-SGD holds."})
 
     def __post_init__(self) -> None:
         for name in SHARES:

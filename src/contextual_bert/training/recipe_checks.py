@@ -10,6 +10,7 @@ from contextual_bert.errors import NAME, ConfigurationError, Message, UnknownNam
 from contextual_bert.options import check_declared
 from contextual_bert.places import SettingPlace
 from contextual_bert.training.presets import check_task_of_preset, get_preset
+from contextual_bert.training.private_settings import check_private_recipe
 from contextual_bert.training.recipe import (
     BEST_METRIC,
     READY_PARTS,
@@ -48,6 +49,7 @@ def check_recipe_settings(recipe: Recipe) -> None:
     _check_parts(recipe, lost)
     data.check_fractions(recipe.validation, recipe.test)
     _check_best_epoch(recipe)
+    check_private_recipe(recipe)
     if recipe.split is not None and lost:
         raise ConfigurationError(
             Message("says how a split is made, and {split} names one that is", split=recipe.split),

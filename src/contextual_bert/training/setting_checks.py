@@ -56,6 +56,8 @@ FIXED = frozenset(
 )
 POSITIVE = (
     "context_learning_rate",
+    "dp_delta",
+    "dp_epsilon",
     "eval_accumulation_steps",
     "gradient_accumulation_steps",
     "learning_rate",
@@ -128,6 +130,17 @@ class SettingsWithOptions:
     ] = None
     num_negatives: Annotated[
         int | None, Option("With a --loss that draws items: how many a step, 1 or more (default 4096).", SETS)
+    ] = None
+    dp_epsilon: Annotated[
+        float | None,
+        Option(
+            "Train with DP-SGD that spends this epsilon, such as 8, for single rows; needs opacus. The longest "
+            "gradient of a row is --set max_grad_norm=1.",
+            SETS,
+        ),
+    ] = None
+    dp_delta: Annotated[
+        float | None, Option("With --dp-epsilon: the delta at which it holds, below 1 / rows (default 1e-5).", SETS)
     ] = None
     torch_compile: Annotated[
         bool, Option("Use torch.compile: slow to start, then faster.", TRAINING, name="compile")

@@ -62,6 +62,8 @@ from contextual_bert.training.defaults import (
 )
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.objectives import NextItemObjective, Objective, WholeSetObjective
+from contextual_bert.training.private_settings import is_private
+from contextual_bert.training.private_trainer import PrivateTrainer
 from contextual_bert.training.recipe import BEST_METRIC, Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
@@ -272,7 +274,8 @@ class SetCompletionTask(CountedTask):
         callbacks: Sequence[TrainerCallback],
     ) -> ContextualBertTrainer:
         """Return a trainer that masks the sets of the recipe, hides them whole, or asks for what comes next."""
-        return ContextualBertTrainer(
+        trainer = PrivateTrainer if is_private(recipe.training) else ContextualBertTrainer
+        return trainer(
             model,
             arguments,
             train_dataset=self.learned_sets(recipe),
